@@ -1,0 +1,11 @@
+export {
+  assertNever,
+  type ErrorDetails,
+  type ExitCode,
+  exitCodes,
+  formatPosition,
+  internalError,
+  MeshwrightError,
+  type SourcePosition,
+} from './errors.ts'
+export { didYouMean, nearest } from './suggest.ts'

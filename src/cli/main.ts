@@ -1,0 +1,46 @@
+#!/usr/bin/env node
+import { Command, CommanderError } from 'commander'
+import { exitCodes } from '../base/index.ts'
+import { checkCommand } from './check.ts'
+import { doctorCommand } from './doctor.ts'
+import { reportError } from './errors.ts'
+import { examplesText } from './examples.ts'
+import { showCommand } from './show.ts'
+import { tourCommand } from './tour.ts'
+import { trainCommand } from './train.ts'
+import { packageVersion } from './version.ts'
+
+/** Every command defines itself with light imports; what it needs to run loads when it runs. */
+const commands = [trainCommand, checkCommand, showCommand, doctorCommand, tourCommand]
+
+async function main(argv: readonly string[]): Promise<void> {
+  const program = new Command('meshwright')
+    .description('A type checker, planner and compiler for the parallel training of large neural networks.')
+    .version(packageVersion())
+    .option('--no-color', 'no colour, as with NO_COLOR in the environment')
+    .showHelpAfterError('(meshwright --help, or meshwright COMMAND --help, says what there is)')
+    .exitOverride()
+    .action(() => {
+      process.stdout.write(examplesText())
+    })
+  for (const command of commands) program.addCommand(command().exitOverride())
+  // A first word that is no command is a mistake, not an argument of the bare command.
+  program.allowExcessArguments(false)
+  try {
+    await program.parseAsync([...argv])
+  } catch (error) {
+    if (error instanceof CommanderError) {
+      process.exitCode = error.exitCode === 0 ? exitCodes.ok : exitCodes.input
+      return
+    }
+    process.exitCode = reportError(error)
+  }
+}
+
+// A reader that closes the pipe (`| head`) has seen enough.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code === 'EPIPE') process.exit(exitCodes.ok)
+  throw error
+})
+
+await main(process.argv)

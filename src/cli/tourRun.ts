@@ -1,0 +1,145 @@
+import { rmSync } from 'node:fs'
+import { exitCodes } from '../base/index.ts'
+import { compareTensors } from '../engine/training/compare.ts'
+import { formatFinding, type Program, verifyProgram } from '../program/index.ts'
+import { serial } from './checkPlan.ts'
+import { drawProgram } from './drawProgram.ts'
+import { formatBytes, formatCount, formatError, formatSeconds, table } from './format.ts'
+import { catchInterrupts } from './interrupt.ts'
+import { type Compiled, compile, lowerVerified } from './prepare.ts'
+import { Progress } from './progress.ts'
+import { loadPlan } from './setup.ts'
+import { paint } from './style.ts'
+import { swapTwoSends } from './sabotage.ts'
+import { runTraining, type TrainingOutcome } from './training.ts'
+import { rankTable, startLine } from './trainingReport.ts'
+
+const folder = 'runs/tour'
+
+function say(...lines: readonly string[]): void {
+  process.stdout.write(`${lines.join('\n')}\n`)
+}
+
+export async function tour(quick: boolean): Promise<void> {
+  const steps = quick ? 20 : 100
+  const loaded = loadPlan(undefined, {})
+  const compiled = compile(loaded)
+  const program = lowerVerified(compiled)
+  actOne(compiled, program)
+
+  const interrupts = catchInterrupts(
+    () => process.stderr.write('\nstopping after this step\n'),
+    () => process.exit(exitCodes.interrupted),
+  )
+  try {
+    const done = await actTwo(compiled, steps, interrupts.asked)
+    if (!done) {
+      process.exitCode = exitCodes.interrupted
+      return
+    }
+  } finally {
+    interrupts.release()
+  }
+  actThree(program)
+}
+
+function actOne(compiled: Compiled, program: Program): void {
+  say(
+    paint.bold('Act one: a plan, compiled'),
+    `${compiled.model.name}: pipeline 2 x data 2, four micro-batches, 1F1B. F forward, B backward, FB both at once, U update;`,
+    'the number is the micro-batch, a blank is time spent waiting. One column is one forward.',
+    '',
+    ...drawProgram(compiled.plan, program),
+    '',
+    'Verified: no rank can wait for another in a circle, every value is written before it is read, and freed once.',
+    paint.dim('again: npx meshwright show --grid; instruction by instruction: npx meshwright show --rank 0'),
+    '',
+  )
+}
+
+/** Trains in parallel, then the same steps serially. False when interrupted. */
+async function actTwo(compiled: Compiled, steps: number, interrupted: () => boolean): Promise<boolean> {
+  say(paint.bold('Act two: the same plan, trained for real'))
+  rmSync(folder, { recursive: true, force: true })
+  const parallel = await trainLive(compiled, steps, interrupted, 'four ranks', folder)
+  if (interrupted()) return false
+  say(
+    `loss ${paint.bold(parallel.lastLoss!.toFixed(3))} after ${steps} steps; counting tokens alone would reach ${parallel.unigramEntropy.toFixed(3)} (unigram entropy of the text)`,
+    '',
+    ...rankTable(compiled, parallel.ranks),
+    '',
+    'The same steps serially, on one rank with whole batches:',
+  )
+  const alone = await trainLive(serial(compiled), steps, interrupted, 'one rank', undefined)
+  if (interrupted()) return false
+  const parameters = new Set(compiled.model.parameters.map(({ name }) => name))
+  const pick = (outcome: TrainingOutcome): TrainingOutcome['state'] =>
+    new Map([...outcome.state].filter(([name]) => parameters.has(name)))
+  const worst = compareTensors(pick(parallel), pick(alone))[0]!
+  const lossGap = Math.max(...parallel.losses.map((loss, step) => Math.abs(loss - alone.losses[step]!)))
+  const rate = (outcome: TrainingOutcome): string => `${formatCount(outcome.tokens / outcome.seconds)} tokens/s`
+  say(
+    '',
+    ...table(
+      ['', 'last loss', 'speed', 'peak memory of a rank'],
+      [
+        ['four ranks', parallel.lastLoss!.toFixed(6), rate(parallel), peak(parallel)],
+        ['one rank', alone.lastLoss!.toFixed(6), rate(alone), peak(alone)],
+      ],
+    ),
+    '',
+    `largest difference over ${steps} steps: loss ${formatError(lossGap)} nats, parameters ${formatError(worst.error)} of their size (${worst.name}).`,
+    'That is rounding in float32. In float64 the two agree to 1e-9: npx meshwright check --run',
+    '',
+    `written: ${parallel.files.join(', ')}`,
+    paint.dim(`again: npx meshwright train --steps ${steps} --out runs/mine`),
+    '',
+  )
+  return true
+}
+
+async function trainLive(
+  compiled: Compiled,
+  steps: number,
+  interrupted: () => boolean,
+  label: string,
+  out: string | undefined,
+): Promise<TrainingOutcome> {
+  const progress = new Progress(label)
+  const outcome = await runTraining({
+    loaded: { document: compiled.document, directory: process.cwd(), source: 'the default plan' },
+    compiled,
+    steps,
+    ...(out === undefined ? {} : { out }),
+    validateEvery: 0,
+    checkpointEvery: steps,
+    onStart: (start) => {
+      if (out !== undefined) say(startLine(compiled, start, steps))
+    },
+    onStep: ({ step, loss, tokens, seconds }) =>
+      progress.update(
+        step / steps,
+        `step ${step}/${steps}  loss ${loss.toFixed(3)}  ${formatCount(tokens / seconds)} tokens/s`,
+      ),
+    shouldStop: interrupted,
+  })
+  progress.end()
+  say(`${label}: ${outcome.stepsDone} steps in ${formatSeconds(outcome.seconds)}`)
+  return outcome
+}
+
+function peak({ ranks }: TrainingOutcome): string {
+  return formatBytes(Math.max(...ranks.map(({ arenaBytes, workspaceBytes }) => arenaBytes + workspaceBytes)))
+}
+
+function actThree(program: Program): void {
+  const { program: broken, what } = swapTwoSends(program)
+  const { findings } = verifyProgram(broken)
+  say(
+    paint.bold('Act three: a program that would hang'),
+    `${what} Such a launch hangs and names no rank. The verifier:`,
+    '',
+    ...findings.flatMap((finding) => [...formatFinding(broken, finding, { mark: (text) => paint.red(text) }), '']),
+    paint.dim('again: npx meshwright check PLAN says this of any plan, before anything runs'),
+  )
+}

@@ -1,0 +1,37 @@
+import { Command } from 'commander'
+import { planFlags, wholeNumber } from './flags.ts'
+import type { PlanFlags } from './setup.ts'
+
+export interface TrainFlags extends PlanFlags {
+  readonly steps?: number
+  readonly out?: string
+  readonly resume?: string
+  readonly validateEvery?: number
+  readonly checkpointEvery: number
+  readonly json?: boolean
+}
+
+export function trainCommand(): Command {
+  return planFlags(
+    new Command('train')
+      .description('train under a plan on this machine: real text, real kernels, a worker thread for each rank')
+      .argument('[plan]', 'plan file, - for standard input; left out: the default plan, or that of --resume'),
+  )
+    .option('--data <file>', 'text to train on; left out: a large text that is already here')
+    .option('--tokenizer <file>', 'a Hugging Face tokenizer.json; left out: bytes')
+    .option('--steps <n>', 'steps in all (default: 100, or those of the run that is resumed)', wholeNumber(1))
+    .option('--out <dir>', 'write plan, metrics, trace and checkpoints here; left out: nothing is written')
+    .option('--resume <dir>', 'go on from the latest checkpoint of a run, under its plan or another')
+    .option('--validate-every <n>', 'loss on held-out text every n steps', wholeNumber(1))
+    .option('--checkpoint-every <n>', 'checkpoint every n steps, and after the last', wholeNumber(1), 100)
+    .option('--json', 'newline-delimited JSON: start, one event a step, end')
+    .addHelpText(
+      'after',
+      '\nCtrl-C finishes the step, writes a checkpoint and ends with 130; a second one ends without a checkpoint.',
+    )
+    .action(async (file: string | undefined, flags: TrainFlags) => {
+      const { trainWithFlags } = await import('./trainRun.ts')
+      await trainWithFlags(file, flags)
+    })
+}
+

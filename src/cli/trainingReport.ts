@@ -1,0 +1,43 @@
+import { countParameters } from '../models/index.ts'
+import { formatBytes, formatCount, formatSeconds, table } from './format.ts'
+import type { Compiled } from './prepare.ts'
+import { paint } from './style.ts'
+import type { RankTotals, TrainingOutcome, TrainingStart } from './training.ts'
+
+/** One line that says what is about to happen. */
+export function startLine({ model, plan, document }: Compiled, start: TrainingStart, steps: number): string {
+  const parameters = formatCount(countParameters(model.parameters))
+  const from = start.firstStep === 0 ? '' : ` from step ${start.firstStep}`
+  return `${model.name}, ${parameters} parameters, ${plan.dtype}, ${plan.ranks.length} ranks; ${steps} steps${from} of ${document.batch.samples} x ${plan.sequence} tokens of ${start.data.description}`
+}
+
+/** What a run came to. */
+export function outcomeLines(compiled: Compiled, outcome: TrainingOutcome): string[] {
+  const { stepsDone, lastLoss, seconds, tokens, unigramEntropy, files } = outcome
+  const lines = [
+    `${stepsDone} steps in ${formatSeconds(seconds)}, ${formatCount(tokens / seconds)} tokens/s`,
+    `loss ${lastLoss === undefined ? '-' : paint.bold(lastLoss.toFixed(4))} nats a token; counting tokens alone would reach ${unigramEntropy.toFixed(4)} (unigram entropy of the text)`,
+    '',
+    ...rankTable(compiled, outcome.ranks),
+  ]
+  if (files.length > 0) lines.push('', 'written:', ...files.map((file) => `  ${file}`))
+  return lines
+}
+
+/** Peak bytes of each rank and where its time went. */
+export function rankTable({ plan }: Compiled, ranks: readonly RankTotals[]): string[] {
+  const rows = ranks.map(({ rank, arenaBytes, workspaceBytes, compute, transfer, wait }) => {
+    const total = compute + transfer + wait
+    const share = (part: number): string => `${total === 0 ? 0 : Math.round((100 * part) / total)}%`
+    const at = plan.ranks[rank]!
+    return [
+      String(rank),
+      `pipeline ${at.pipeline}, data ${at.data}`,
+      formatBytes(arenaBytes + workspaceBytes),
+      share(compute),
+      share(transfer),
+      share(wait),
+    ]
+  })
+  return table(['rank', 'place', 'peak memory', 'compute', 'transfer', 'wait'], rows)
+}

@@ -1,0 +1,1 @@
+export { createEmulator, type EmulatorOptions } from './emulator.ts'

@@ -1,0 +1,87 @@
+import { internalError } from '../../base/index.ts'
+import type { TensorData } from '../../graph/index.ts'
+import { elementCount } from '../../graph/index.ts'
+import type { Instruction, Program, Role } from '../../program/index.ts'
+import { replicaOf } from '../ports.ts'
+import { gatherPack } from '../state.ts'
+import type { HostTensor, StateTensors, StepInput, StepResult } from '../types.ts'
+import { EmulationError, type RankMemory } from './memory.ts'
+
+type Move = Extract<Instruction, { kind: 'move' }>
+
+/** The outside of one step: what it is given, and what has come out of it. */
+export class Ports {
+  private readonly program: Program
+  private readonly input: StepInput
+  private readonly scalars = new Map<string, number>()
+  private readonly tensors = new Map<string, Map<string, HostTensor>>()
+  /** What the first replica gave for each value: the others must give the same. */
+  private readonly given = new Map<string, { readonly rank: number; readonly data: TensorData }>()
+
+  constructor(program: Program, input: StepInput) {
+    this.program = program
+    this.input = input
+  }
+
+  move(rank: number, role: Role, memory: RankMemory, move: Move): void {
+    const range = memory.range(move)
+    if (move.direction === 'in') {
+      memory.claim(move, range)
+      memory.elements(range).set(this.take(rank, role, move))
+      return
+    }
+    memory.requireWritten(move, range, 'gives')
+    this.give(rank, role, move, memory.elements(range).slice())
+  }
+
+  results(): Pick<StepResult, 'scalars' | 'tensors'> {
+    return {
+      scalars: Object.fromEntries(this.scalars),
+      tensors: Object.fromEntries<StateTensors>(this.tensors),
+    }
+  }
+
+  /** A rank's share: the samples of a micro-batch are split over the replicas of the stage, in order. */
+  private take(rank: number, role: Role, { port, value }: Move): ArrayLike<number> {
+    const instance = role.values[value]!
+    const { shape } = role.buffers[instance.buffer]!
+    if (shape.length === 0) return [this.input.scalars[port]!]
+    const { index, count } = replicaOf(this.program.mesh, rank)
+    const share = elementCount(shape)
+    const start = ((instance.microbatch ?? 0) * count + index) * share
+    const ids = this.input.tensors[port]!
+    if (start + share > ids.length)
+      throw internalError(
+        `port ${port} has ${ids.length} ids, rank ${rank} wants ${start} to ${start + share}`,
+      )
+    return ids.subarray(start, start + share)
+  }
+
+  private give(rank: number, role: Role, { port, value }: Move, data: TensorData): void {
+    const instance = role.values[value]!
+    const spec = role.buffers[instance.buffer]!
+    const key = `${port} ${role.pipeline} ${spec.name} ${instance.microbatch ?? ''} ${instance.step ?? ''}`
+    const first = this.given.get(key)
+    if (first !== undefined) {
+      const element = data.findIndex((number, index) => !Object.is(number, first.data[index]))
+      if (element >= 0)
+        throw new EmulationError(
+          'EMULATE_REPLICAS_DIFFER',
+          `gives ${data[element]} as element ${element} of ${port}, rank ${first.rank} gave ${first.data[element]}`,
+        )
+      return
+    }
+    this.given.set(key, { rank, data })
+    if (spec.shape.length === 0) {
+      if (this.scalars.has(port))
+        throw new EmulationError('EMULATE_PORT', `gives ${port}, which was given already`)
+      this.scalars.set(port, data[0]!)
+      return
+    }
+    if (spec.pack === undefined)
+      throw new EmulationError('EMULATE_PORT', `gives ${port} neither a scalar nor a pack`)
+    const tensors = this.tensors.get(port) ?? new Map<string, HostTensor>()
+    this.tensors.set(port, tensors)
+    for (const [name, tensor] of gatherPack(spec, data)) tensors.set(name, tensor)
+  }
+}

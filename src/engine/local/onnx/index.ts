@@ -1,0 +1,1 @@
+export { encodeOnnxModel, onnxInputName, onnxOutputName } from './encode.ts'

@@ -1,0 +1,67 @@
+import { internalError } from '../../base/index.ts'
+import { bytesPerElement, elementCount } from '../../graph/index.ts'
+import { type Program, rolesByRank } from '../../program/index.ts'
+import { checkState, type StateTensor, stateTensors } from '../state.ts'
+import type { HostTensor, StateTensors } from '../types.ts'
+import type { StatePiece } from './protocol.ts'
+
+/** For each rank what it has to copy into its state buffers. Floats are converted to the dtype of their buffer. */
+export function distributeState(program: Program, state: StateTensors): StatePiece[][] {
+  checkState(stateTensors(program), state)
+  const shared = new Map<string, SharedArrayBuffer>()
+  return rolesByRank(program).map((role) =>
+    role.buffers.flatMap(({ name, shape, dtype, state: persists, pack }, buffer) => {
+      if (persists !== true) return []
+      return (pack ?? [{ name, shape, offset: 0 }]).map((entry): StatePiece => {
+        const bytes = elementCount(entry.shape) * bytesPerElement[dtype]
+        const key = `${dtype} ${entry.name}`
+        let source = shared.get(key)
+        if (source === undefined) {
+          source = new SharedArrayBuffer(bytes)
+          elements(dtype, source).set(state.get(entry.name)!.data)
+          shared.set(key, source)
+        }
+        return { buffer, at: entry.offset * bytesPerElement[dtype], shared: source, bytes }
+      })
+    }),
+  )
+}
+
+/** For each rank what it has to copy out, and what that makes once it is done. */
+export function collectState(
+  program: Program,
+  rankCount: number,
+): { readonly pieces: StatePiece[][]; readonly tensors: () => StateTensors } {
+  const pieces: StatePiece[][] = Array.from({ length: rankCount }, () => [])
+  const copies = new Map<string, { readonly tensor: StateTensor; readonly shared: SharedArrayBuffer }>()
+  for (const [name, tensor] of stateTensors(program)) {
+    const size = bytesPerElement[tensor.dtype]
+    const bytes = elementCount(tensor.shape) * size
+    const shared = new SharedArrayBuffer(bytes)
+    pieces[tensor.rank]!.push({ buffer: tensor.buffer, at: tensor.offset * size, shared, bytes })
+    copies.set(name, { tensor, shared })
+  }
+  const tensors = (): StateTensors =>
+    new Map(
+      [...copies].map(([name, { tensor, shared }]): [string, HostTensor] => {
+        const { dtype, shape } = tensor
+        if (dtype === 'bool') throw internalError(`state ${name} of bool`)
+        // A slice of a shared buffer is a plain one, which any consumer takes.
+        return [name, { dtype, shape, data: elements(dtype, shared).slice() }]
+      }),
+    )
+  return { pieces, tensors }
+}
+
+function elements(dtype: StateTensor['dtype'], buffer: SharedArrayBuffer): HostTensor['data'] {
+  switch (dtype) {
+    case 'f32':
+      return new Float32Array(buffer)
+    case 'f64':
+      return new Float64Array(buffer)
+    case 'i32':
+      return new Int32Array(buffer)
+    case 'bool':
+      throw internalError('a state of bool')
+  }
+}

@@ -1,0 +1,63 @@
+import type { OpAttributes, OpName } from './types.ts'
+
+/** How an attribute is written in text: one of these forms, or one of a list of words. */
+export type AttributeKind = 'number' | 'boolean' | 'numbers' | 'optional strings' | readonly string[]
+
+const dtypes: readonly string[] = ['f32', 'f64', 'i32', 'bool']
+const floats: readonly string[] = ['f32', 'f64']
+
+/** The attributes of every op, in the order in which they are written. */
+export const attributeKinds: {
+  readonly [K in OpName]: { readonly [A in keyof Required<OpAttributes[K]>]: AttributeKind }
+} = {
+  fill: { shape: 'numbers', dtype: dtypes, value: 'number' },
+  iota: { shape: 'numbers', dtype: dtypes, dim: 'number' },
+  causalMask: { queries: 'number', keys: 'number', offset: 'number', dtype: floats },
+  rotaryTable: {
+    part: ['cos', 'sin'],
+    positions: 'number',
+    offset: 'number',
+    frequencies: 'numbers',
+    dtype: floats,
+  },
+  neg: {},
+  abs: {},
+  exp: {},
+  log: {},
+  sqrt: {},
+  reciprocal: {},
+  tanh: {},
+  sigmoid: {},
+  geluTanh: {},
+  not: {},
+  cast: { dtype: dtypes },
+  add: {},
+  sub: {},
+  mul: {},
+  div: {},
+  max: {},
+  min: {},
+  equal: {},
+  less: {},
+  and: {},
+  where: {},
+  geluTanhGradient: {},
+  reduceSum: { dims: 'numbers', keepDims: 'boolean' },
+  reduceMax: { dims: 'numbers', keepDims: 'boolean' },
+  reshape: { shape: 'numbers', axes: 'optional strings' },
+  transpose: { permutation: 'numbers' },
+  broadcast: { shape: 'numbers' },
+  slice: { starts: 'numbers', ends: 'numbers' },
+  pad: { before: 'numbers', after: 'numbers' },
+  concat: { dim: 'number' },
+  split: { dim: 'number', sizes: 'numbers' },
+  matmul: { transposeA: 'boolean', transposeB: 'boolean', scale: 'number' },
+  gather: {},
+  scatterRows: { rows: 'number' },
+  oneHot: { depth: 'number', dtype: floats },
+  softmax: {},
+  layerNorm: { epsilon: 'number' },
+  rmsNorm: { epsilon: 'number' },
+  attention: { scale: 'number', causal: 'boolean' },
+  crossEntropy: {},
+}

@@ -1,0 +1,76 @@
+import { elementCount } from './tensor.ts'
+import type { Graph, Node, OpName } from './types.ts'
+
+/**
+ * What running an op a second time costs. Selective recomputation is a choice of classes; the default is what costs no
+ * more than reading and writing the values would.
+ */
+export type RecomputeClass =
+  | 'generator'
+  | 'elementwise'
+  | 'movement'
+  | 'norm'
+  | 'reduction'
+  | 'table'
+  | 'product'
+  | 'attention'
+  | 'loss'
+
+export const defaultRecompute: readonly RecomputeClass[] = ['generator', 'elementwise', 'movement', 'norm']
+
+const classOfOp: { readonly [K in OpName]: RecomputeClass } = {
+  fill: 'generator',
+  iota: 'generator',
+  causalMask: 'generator',
+  rotaryTable: 'generator',
+  neg: 'elementwise',
+  abs: 'elementwise',
+  exp: 'elementwise',
+  log: 'elementwise',
+  sqrt: 'elementwise',
+  reciprocal: 'elementwise',
+  tanh: 'elementwise',
+  sigmoid: 'elementwise',
+  geluTanh: 'elementwise',
+  not: 'elementwise',
+  cast: 'elementwise',
+  add: 'elementwise',
+  sub: 'elementwise',
+  mul: 'elementwise',
+  div: 'elementwise',
+  max: 'elementwise',
+  min: 'elementwise',
+  equal: 'elementwise',
+  less: 'elementwise',
+  and: 'elementwise',
+  where: 'elementwise',
+  geluTanhGradient: 'elementwise',
+  reduceSum: 'reduction',
+  reduceMax: 'reduction',
+  reshape: 'movement',
+  transpose: 'movement',
+  broadcast: 'movement',
+  slice: 'movement',
+  pad: 'movement',
+  concat: 'movement',
+  split: 'movement',
+  matmul: 'product',
+  gather: 'table',
+  scatterRows: 'table',
+  oneHot: 'elementwise',
+  softmax: 'reduction',
+  layerNorm: 'norm',
+  rmsNorm: 'norm',
+  attention: 'attention',
+  crossEntropy: 'loss',
+}
+
+/** Reductions and table look-ups over no more elements than this cost as little as moving them. */
+const smallElements = 1 << 16
+
+export function recomputeClass(graph: Graph, node: Node): RecomputeClass {
+  const found = classOfOp[node.op]
+  if (found !== 'reduction' && found !== 'table') return found
+  const elements = Math.max(...node.inputs.map((input) => elementCount(graph.values[input]!.type.shape)))
+  return elements <= smallElements ? 'movement' : found
+}

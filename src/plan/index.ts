@@ -1,0 +1,20 @@
+export type { Locate } from './check.ts'
+export { type BlockCost, blockWeight, cutLayers } from './cut.ts'
+export { type Miniature, miniaturePlan, miniatureRanks } from './miniature.ts'
+export { parsePlan } from './parse.ts'
+export { printPlan } from './print.ts'
+export { formatProblem, PlanError, type PlanProblem } from './problems.ts'
+export {
+  type PlannedModel,
+  type ResolvedPlan,
+  type ResolvedRank,
+  type ResolvedStage,
+  type ResolveOptions,
+  resolveLearningRate,
+  resolvePlan,
+} from './resolve.ts'
+export { planJsonSchema } from './schema.ts'
+export { setPlan } from './set.ts'
+export { formatSize, parseSize } from './sizes.ts'
+export { planPosition } from './source.ts'
+export type * from './types.ts'

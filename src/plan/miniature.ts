@@ -1,0 +1,127 @@
+import { type ModelConfig, printShortName } from '../models/index.ts'
+import { leastCommonMultipleOf } from './divisibility.ts'
+import type { ResolvedPlan } from './resolve.ts'
+import { shrinkLayers, shrinkModel, shrinkReplicas } from './shrink.ts'
+import type { PlanDocument } from './types.ts'
+
+/** A small plan that goes through the same motions as a large one. */
+export interface Miniature {
+  /** Its `model` is the short name of the config beside it. */
+  readonly plan: PlanDocument
+  readonly model: ModelConfig
+  /** What was reduced and what can therefore go unnoticed, one sentence each. */
+  readonly hides: readonly string[]
+}
+
+/** Ranks that a miniature has at most, where the shape of the plan allows. */
+export const miniatureRanks = 16
+
+/** Tokens of a miniature's sample. */
+const miniatureSequence = 16
+/** Small enough that a tiny stage still has several. */
+const miniatureBucketBytes = 4096
+
+/**
+ * The miniature of a plan: as many stages, the same schedule, the same pattern of layers (equal where they were equal,
+ * more where they were more, one where it was one), of replicas (the same and which divides which, between stages that
+ * exchange activations) and of samples (one on a replica, or several), at the smallest sizes. Everything is reduced
+ * that can be, whatever the size of the plan; with more stages than `maximumRanks`, it has a rank for each.
+ */
+export function miniaturePlan(
+  plan: ResolvedPlan,
+  { config }: { readonly config: ModelConfig },
+  options: { readonly maximumRanks?: number } = {},
+): Miniature {
+  const limit = options.maximumRanks ?? miniatureRanks
+  const hides: string[] = []
+  const { document } = plan
+  const stages = plan.stages.length
+
+  const before = plan.stages.map(({ replicas }) => replicas)
+  const replicas = shrinkReplicas(before, limit)
+  const ranks = replicas.reduce((sum, count) => sum + count, 0)
+  if (replicas.some((count, stage) => count !== before[stage]))
+    hides.push(
+      replicas.every((count) => count === 1)
+        ? `Replicas ${listed(before)} became 1, for ${stages} stages with replicas do not fit ${limit} ranks: the reduction over data and the slicing of micro-batches are not exercised.`
+        : `Replicas ${listed(before)} became ${listed(replicas)}: a mistake that needs more of them does not show.`,
+    )
+  if (ranks > limit) hides.push(`Every stage needs a rank, so the miniature has ${ranks}.`)
+
+  const microbatches = shrinkMicrobatches(plan)
+  const size = shrinkSamples(plan, replicas)
+  const samples = size * microbatches
+  if (samples !== plan.samples || microbatches !== plan.microbatches)
+    hides.push(
+      `${count(plan.microbatches, 'micro-batch', 'es')} of ${count(plan.samplesPerMicrobatch, 'sample')} became ${microbatches} of ${size}: rounding that grows with the number of terms is smaller than in the plan.`,
+    )
+
+  const layersBefore = plan.stages.map(({ layers }) => layers)
+  const layers = shrinkLayers(layersBefore)
+  if (layers.some((own, stage) => own !== layersBefore[stage]))
+    hides.push(`Layers ${listed(layersBefore)} of the stages became ${listed(layers)}.`)
+
+  const sequence = Math.min(plan.sequence, miniatureSequence)
+  const context = plan.sequence === config.context ? sequence : Math.min(config.context, 2 * sequence)
+  const total = layers.reduce((sum, own) => sum + own, 0)
+  const shrunk = shrinkModel(config, { layers: total, context })
+  if (shrunk.hidden !== config.hidden || shrunk.vocab !== config.vocab || sequence !== plan.sequence)
+    hides.push(
+      `Hidden ${config.hidden}, vocabulary ${config.vocab} and sequence ${plan.sequence} became ${shrunk.hidden}, ${shrunk.vocab} and ${sequence}: memory, overflow of large sums and index ranges of large tensors are not exercised.`,
+    )
+  if (plan.bucketBytes > miniatureBucketBytes)
+    hides.push(
+      `Reduction buckets of ${plan.bucketBytes} bytes became ${miniatureBucketBytes}, so that a stage has several.`,
+    )
+  if (plan.deviceBytes !== null)
+    hides.push('The memory budget is not applied: bytes of a miniature say nothing about it.')
+  if (document.model !== null && document.model.weights !== null)
+    hides.push('Initial values come from the seed, not from the weights file, which has other shapes.')
+  if (document.data.tokenizer !== null) hides.push('The text is read as bytes, not with the tokenizer.')
+
+  return {
+    plan: {
+      ...document,
+      model: { name: printShortName(shrunk), weights: null },
+      data: { ...document.data, tokenizer: null },
+      mesh: {
+        pipeline: stages,
+        data: replicas.every((own) => own === replicas[0]) ? replicas[0]! : replicas,
+      },
+      stages: layers,
+      batch: { samples, microbatches },
+      sequence,
+      reduction: { bucketBytes: Math.min(plan.bucketBytes, miniatureBucketBytes) },
+      memory: { deviceBytes: null },
+    },
+    model: shrunk,
+    hides,
+  }
+}
+
+/**
+ * At most two for each stage, with the same remainder modulo the number of stages, and more than stages where they were
+ * more. A schedule written in full has the number it has.
+ */
+function shrinkMicrobatches(plan: ResolvedPlan): number {
+  const stages = plan.stages.length
+  if ('text' in plan.document.schedule || plan.microbatches <= 2 * stages) return plan.microbatches
+  return stages + (plan.microbatches % stages === 0 ? stages : plan.microbatches % stages)
+}
+
+/** Samples of a micro-batch: one on a replica where it was one, else several. */
+function shrinkSamples(plan: ResolvedPlan, replicas: readonly number[]): number {
+  const unit = leastCommonMultipleOf(replicas)
+  const keepsClasses = (size: number): boolean =>
+    plan.stages.every(({ localSamples }, stage) => localSamples > 1 === size / replicas[stage]! > 1)
+  return [unit, 2 * unit].find(keepsClasses) ?? 2 * unit
+}
+
+/** `8`, or `8, 8, 7, 7` where they differ. */
+function listed(values: readonly number[]): string {
+  return values.every((value) => value === values[0]) ? String(values[0]) : values.join(', ')
+}
+
+function count(number: number, noun: string, plural = 's'): string {
+  return `${number} ${noun}${number === 1 ? '' : plural}`
+}

@@ -1,0 +1,330 @@
+import { describe, expect, it } from 'vitest'
+import { MeshwrightError } from '../base/index.ts'
+import { optimizers } from '../optimizers/index.ts'
+import { type PlanDocument, PlanError, type PlanProblem, parsePlan, planPosition } from './index.ts'
+
+function problemsOf(text: string): readonly PlanProblem[] {
+  try {
+    parsePlan(text, { file: 'plan.yaml' })
+  } catch (error) {
+    if (!(error instanceof PlanError)) throw error
+    expect(error).toBeInstanceOf(MeshwrightError)
+    expect(error).toMatchObject({ code: 'PLAN_INVALID', exitCode: 2 })
+    return error.problems
+  }
+  throw new Error('not refused')
+}
+
+/** `CODE line:column path: message; hint` */
+const shown = (text: string): string[] =>
+  problemsOf(text).map(
+    ({ code, at, message, hint }) =>
+      `${code} ${at.line}:${at.column} ${at.path}: ${message}${hint === undefined ? '' : `; ${hint}`}`,
+  )
+
+const plan = (text: string): PlanDocument => parsePlan(`meshwright: 1\n${text}`)
+
+describe('parsePlan', () => {
+  it('fills in defaults', () => {
+    expect(plan('')).toEqual({
+      meshwright: 1,
+      model: null,
+      data: { file: null, tokenizer: null },
+      mesh: { pipeline: 1, data: 1 },
+      stages: null,
+      schedule: { name: '1f1b', parameters: { warmup: 'a', maxInFlight: null } },
+      batch: { samples: 16, microbatches: 4 },
+      sequence: null,
+      dtype: 'f32',
+      optimizer: {
+        name: 'adamw',
+        settings: Object.fromEntries(
+          optimizers.find(({ name }) => name === 'adamw')!.settings.map((info) => [info.name, info.default]),
+        ),
+      },
+      learningRate: {
+        kind: 'cosine',
+        settings: { peak: 0.001, warmupSteps: 0, totalSteps: null, minimumFraction: 0.1 },
+      },
+      clip: 1,
+      reduction: { bucketBytes: 4_194_304 },
+      memory: { deviceBytes: null },
+      seed: 0,
+    })
+  })
+
+  it('reads every key', () => {
+    const text = `
+# yaml-language-server: $schema=plan.schema.json
+meshwright: 1
+model: { name: "gpt:layers=4,hidden=128", weights: model.safetensors }
+data: { file: text.txt, tokenizer: tokenizer.json }
+mesh: { pipeline: 2, data: [3, 1] }
+stages: [3, 1]
+schedule: { name: 1f1b, warmup: b, maxInFlight: 3 }
+batch: { samples: 24, microbatches: 4 }
+sequence: 64
+dtype: f64
+optimizer: { name: sgd, momentum: 0.5, nesterov: true, weightDecay: 0.01 }
+learningRate: { kind: linear, peak: 0.1, warmupSteps: 10, totalSteps: 100, minimumFraction: 0 }
+clip: null
+reduction: { bucketBytes: 1 MiB }
+memory: { deviceBytes: 1.5GB }
+seed: 4294967295
+`
+    expect(parsePlan(text)).toEqual({
+      meshwright: 1,
+      model: { name: 'gpt:layers=4,hidden=128', weights: 'model.safetensors' },
+      data: { file: 'text.txt', tokenizer: 'tokenizer.json' },
+      mesh: { pipeline: 2, data: [3, 1] },
+      stages: [3, 1],
+      schedule: { name: '1f1b', parameters: { warmup: 'b', maxInFlight: 3 } },
+      batch: { samples: 24, microbatches: 4 },
+      sequence: 64,
+      dtype: 'f64',
+      optimizer: { name: 'sgd', settings: { momentum: 0.5, nesterov: true, weightDecay: 0.01 } },
+      learningRate: {
+        kind: 'linear',
+        settings: { peak: 0.1, warmupSteps: 10, totalSteps: 100, minimumFraction: 0 },
+      },
+      clip: null,
+      reduction: { bucketBytes: 2 ** 20 },
+      memory: { deviceBytes: 1.5e9 },
+      seed: 4_294_967_295,
+    })
+  })
+
+  it('reads short forms', () => {
+    expect(plan('model: gpt:layers=4,hidden=128').model).toEqual({
+      name: 'gpt:layers=4,hidden=128',
+      weights: null,
+    })
+    expect(plan('model: { config: a/config.json }').model).toEqual({
+      config: 'a/config.json',
+      weights: null,
+    })
+    expect(plan('data: text.txt').data).toEqual({ file: 'text.txt', tokenizer: null })
+    expect(plan('schedule: gpipe').schedule).toEqual({ name: 'gpipe', parameters: {} })
+    expect(plan('schedule: { warmup: b }').schedule).toMatchObject({ name: '1f1b' })
+    expect(plan('optimizer: sgd').optimizer.settings).toMatchObject({ momentum: 0.9 })
+    expect(plan('learningRate: 0.02').learningRate).toMatchObject({
+      kind: 'cosine',
+      settings: { peak: 0.02 },
+    })
+    expect(plan('memory: { deviceBytes: 1000 }').memory.deviceBytes).toBe(1000)
+  })
+
+  it('reads JSON', () => {
+    const json = JSON.stringify({ $schema: 'x', meshwright: 1, mesh: { pipeline: 3 } }, null, 2)
+    expect(parsePlan(json).mesh).toEqual({ pipeline: 3, data: 1 })
+    expect(shown('{"meshwright": 1,\n "mesh": {"pipelines": 3}}')).toEqual([
+      'PLAN_UNKNOWN_KEY 2:11 mesh.pipelines: unknown key "pipelines"; did you mean "pipeline"?',
+    ])
+  })
+
+  it('takes the short names people know', () => {
+    expect(plan('pp: 2\ndp: 3\ngbs: 24\nlr: 0.5')).toMatchObject({
+      mesh: { pipeline: 2, data: 3 },
+      batch: { samples: 24, microbatches: 4 },
+      learningRate: { kind: 'cosine', settings: { peak: 0.5 } },
+    })
+    expect(plan('mesh: { pp: 2, dp: [1, 2] }\nlearningRate: { lr: 0.5, kind: constant }')).toMatchObject({
+      mesh: { pipeline: 2, data: [1, 2] },
+      learningRate: { kind: 'constant', settings: { peak: 0.5 } },
+    })
+    // 48 samples, 2 on each of 3 replicas: 8 micro-batches.
+    expect(plan('mesh: { data: 3 }\ngbs: 48\nmbs: 2').batch).toEqual({ samples: 48, microbatches: 8 })
+  })
+
+  it('places a problem where the short name was typed', () => {
+    expect(shown('meshwright: 1\npp: 0')).toEqual([
+      'PLAN_VALUE 2:5 pp: expected a whole number from 1 to 4096, got 0',
+    ])
+    expect(shown('meshwright: 1\nmesh: { pipeline: 1 }\npp: 2')).toEqual([
+      'PLAN_DUPLICATE_KEY 3:1 pp: mesh.pipeline is given twice; pp is short for it',
+    ])
+    expect(shown('meshwright: 1\nbatch: { samples: 48 }\nmbs: 5\ndp: 3')).toEqual([
+      'PLAN_VALUE 3:6 mbs: 48 samples are no whole number of micro-batches of 5 on 3 replicas; batch.samples is a multiple of 15',
+    ])
+    expect(shown('meshwright: 1\nbatch: { mbs: 4, microbatches: 2 }')).toEqual([
+      'PLAN_VALUE 2:15 batch.mbs: batch.microbatches is given beside mbs; mbs decides it: leave one of them out',
+    ])
+    expect(shown('meshwright: 1\nmesh: {data: [1, 2]}\nmbs: 4')[0]).toContain('mbs does not say enough')
+    expect(shown('meshwright: 1\nmbs: -4')[0]).toContain('expected a whole number from 1, got -4')
+    expect(shown('meshwright: 1\nmesh: 3\npp: 4')).toEqual([
+      'PLAN_VALUE 2:7 mesh: expected a mapping (pipeline, data), got 3',
+    ])
+  })
+
+  it.each([
+    [
+      'mesh:\n  pipline: 2',
+      'PLAN_UNKNOWN_KEY 3:3 mesh.pipline: unknown key "pipline"; did you mean "pipeline"?',
+    ],
+    ['sched: gpipe', 'PLAN_UNKNOWN_KEY 2:1 sched: unknown key "sched"; did you mean "seed"?'],
+    [
+      'schedule: 1F1B',
+      'PLAN_VALUE 2:11 schedule: expected one of gpipe, 1f1b, or a mapping (text, name, warmup, maxInFlight), got "1F1B"; did you mean "1f1b"?',
+    ],
+    [
+      'schedule: { name: zigzag, warmup: b }',
+      'PLAN_VALUE 2:19 schedule.name: expected one of gpipe, 1f1b, got "zigzag"',
+    ],
+    [
+      'schedule: { warmpu: b }',
+      'PLAN_UNKNOWN_KEY 2:13 schedule.warmpu: unknown key "warmpu"; did you mean "warmup"?',
+    ],
+    [
+      'schedule: { warmup: c }',
+      'PLAN_VALUE 2:21 schedule.warmup: expected one of a, b, got "c"; did you mean "a"?',
+    ],
+    [
+      'schedule: { name: gpipe, warmup: b }',
+      'PLAN_UNKNOWN_KEY 2:26 schedule.warmup: unknown key "warmup"; keys are name',
+    ],
+    [
+      'schedule: { text: "schedule 1\\nstages 1 on 0\\nmicrobatches 4\\nactor 0: 0f0" }',
+      'PLAN_SCHEDULE 2:19 schedule.text: line 4, column 11 of the schedule: no phase "f"; did you mean "F"?',
+    ],
+    [
+      'optimizer: { name: adam }',
+      'PLAN_VALUE 2:20 optimizer.name: expected one of adamw, sgd, got "adam"; did you mean "adamw"?',
+    ],
+    [
+      'optimizer: { beta1: 1 }',
+      'PLAN_VALUE 2:21 optimizer.beta1: expected a number at least 0 and below 1, got 1',
+    ],
+    [
+      'optimizer: { name: sgd, momentum: 0, nesterov: true }',
+      'PLAN_VALUE 2:48 optimizer.nesterov: nesterov of sgd needs a momentum above 0; give a momentum, or leave nesterov out',
+    ],
+    [
+      'learningRate: -1',
+      'PLAN_VALUE 2:15 learningRate: expected a number above 0, or a mapping (kind, peak, warmupSteps, totalSteps, minimumFraction), got -1',
+    ],
+    ['mesh: { data: [1, 0] }', 'PLAN_VALUE 2:19 mesh.data.1: expected a whole number from 1 to 65536, got 0'],
+    [
+      'mesh: { data: many }',
+      'PLAN_VALUE 2:15 mesh.data: expected a whole number from 1 to 65536, or a list, each a whole number from 1 to 65536, got "many"',
+    ],
+    [
+      'stages: []',
+      'PLAN_VALUE 2:9 stages: expected a list, each a whole number from 1 to 1000000, or null, got a list of 0',
+    ],
+    [
+      'stages: 4',
+      'PLAN_VALUE 2:9 stages: expected a list, each a whole number from 1 to 1000000, or null, got 4',
+    ],
+    ['seed: .nan', 'PLAN_VALUE 2:7 seed: expected a whole number from 0 to 4294967295, got NaN'],
+    ['seed: 1e30', 'PLAN_VALUE 2:7 seed: expected a whole number from 0 to 4294967295, got 1e+30'],
+    ['seed: -1', 'PLAN_VALUE 2:7 seed: expected a whole number from 0 to 4294967295, got -1'],
+    ['seed: "7"', 'PLAN_VALUE 2:7 seed: expected a whole number from 0 to 4294967295, got "7"'],
+    ['seed:', 'PLAN_VALUE 2:6 seed: expected a whole number from 0 to 4294967295, got null'],
+    ['clip: .inf', 'PLAN_VALUE 2:7 clip: expected a number above 0, or null, got Infinity'],
+    ['dtype: f16', 'PLAN_VALUE 2:8 dtype: expected one of f32, f64, got "f16"; did you mean "f32"?'],
+    [
+      'memory: { deviceBytes: 3 parsecs }',
+      'PLAN_VALUE 2:24 memory.deviceBytes: expected a number of bytes or a size such as 4MiB, or null, got "3 parsecs"',
+    ],
+    [
+      'memory: { deviceBytes: 0.3B }',
+      'PLAN_VALUE 2:24 memory.deviceBytes: expected a whole number of bytes from 1 to 9007199254740991, got "0.3B"',
+    ],
+    ['model: { nam: x }', 'PLAN_MISSING 2:8 model.name: missing: expected text'],
+    [
+      'model: ""',
+      'PLAN_VALUE 2:8 model: expected text, or a mapping (name, weights, config), or null, got ""',
+    ],
+    [
+      '__proto__: { polluted: 1 }',
+      'PLAN_UNKNOWN_KEY 2:1 __proto__: unknown key "__proto__"; keys are meshwright, model, data, mesh, stages, schedule, batch, sequence, dtype, optimizer, learningRate, clip, reduction, memory, seed',
+    ],
+  ])('refuses %s', (text, problem) => {
+    expect(shown(`meshwright: 1\n${text}`)[0]).toBe(problem)
+  })
+
+  it('wants its version', () => {
+    expect(shown('mesh: {}')).toEqual([
+      'PLAN_MISSING 1:1 meshwright: missing: expected 1; a plan starts with "meshwright: 1"',
+    ])
+    expect(shown('meshwright: 2')).toEqual(['PLAN_VALUE 1:13 meshwright: expected 1, got 2'])
+    for (const empty of ['', '\n# nothing\n', '~'])
+      expect(problemsOf(empty)[0]!.message).toBe('the plan is empty')
+    expect(shown('- 1\n- 2')).toEqual([
+      'PLAN_VALUE 1:1 : expected a mapping, got a list of 2; a plan starts with "meshwright: 1"',
+    ])
+    expect(problemsOf('just text')[0]!.message).toBe('expected a mapping, got "just text"')
+  })
+
+  it('reports all problems at once, each with its place', () => {
+    const text = 'meshwright: 1\nmesh:\n  pipeline: 0\n  date: 1\nclip: -1\n'
+    expect(shown(text)).toEqual([
+      'PLAN_VALUE 3:13 mesh.pipeline: expected a whole number from 1 to 4096, got 0',
+      'PLAN_UNKNOWN_KEY 4:3 mesh.date: unknown key "date"; did you mean "data"?',
+      'PLAN_VALUE 5:7 clip: expected a number above 0, or null, got -1',
+    ])
+    expect(() => parsePlan(text, { file: 'plan.yaml' })).toThrow(
+      [
+        '3 problems in the plan',
+        '  plan.yaml:3:13 mesh.pipeline: expected a whole number from 1 to 4096, got 0',
+        '  plan.yaml:4:3 mesh.date: unknown key "date"; did you mean "data"?',
+        '  plan.yaml:5:7 clip: expected a number above 0, or null, got -1',
+      ].join('\n'),
+    )
+  })
+
+  it.each([
+    ['mesh: {pipeline: 2', 2],
+    ['\tmesh: 1', 2],
+    ['mesh: 1\n  data: 2', 2],
+    ['a: b: c', 2],
+    ['--- 1\n--- 2', 3],
+    ['seed: *nowhere', 1],
+    ['seed: !custom 3', 2],
+    ['? [a]\n: 1', 2],
+  ])('refuses malformed %j', (text, line) => {
+    const [problem] = problemsOf(`meshwright: 1\n${text}`)
+    expect(problem!.code).toBe('PLAN_SYNTAX')
+    expect(problem!.at.file).toBe('plan.yaml')
+    if (problem!.at.line !== undefined) expect(problem!.at.line).toBeGreaterThanOrEqual(line)
+  })
+
+  it('refuses repeated keys and merge keys', () => {
+    expect(shown('meshwright: 1\nmesh:\n  data: 1\n  data: 2')).toEqual([
+      'PLAN_DUPLICATE_KEY 4:3 undefined: key "data" is given twice',
+    ])
+    expect(shown('meshwright: 1\nmesh: { <<: { data: 1 } }')[0]).toContain('unknown key "<<"')
+  })
+
+  it('follows a few aliases and stops where they blow up', () => {
+    expect(parsePlan('meshwright: 1\nsequence: &n 16\nbatch: { samples: *n }').batch.samples).toBe(16)
+    expect(shown('meshwright: 1\nmesh: &m { pipeline: 0 }\nbatch: *m')).toContain(
+      'PLAN_VALUE 2:22 mesh.pipeline: expected a whole number from 1 to 4096, got 0',
+    )
+    const names = 'abcdefghij'
+    const bomb = [...names].map((name, index) =>
+      index === 0 ? 'a: &a [1, 1, 1, 1]' : `${name}: &${name} [${Array(9).fill(`*${names[index - 1]}`)}]`,
+    )
+    expect(problemsOf(bomb.join('\n'))).toMatchObject([{ code: 'PLAN_SYNTAX' }])
+  })
+
+  it('bounds what it reads', () => {
+    expect(problemsOf(`meshwright: 1\nmodel: ${'x'.repeat(2 ** 20)}`)[0]!.message).toContain('too long')
+    expect(problemsOf('['.repeat(50_000))).toMatchObject([{ message: 'the plan is nested too deeply' }])
+    const many = Array.from({ length: 40_000 }, (_, key) => `k${key}: 1`).join('\n')
+    expect(problemsOf(many).length).toBeLessThanOrEqual(50)
+    expect(problemsOf('\u0000\u0001\u0002\uFFFD')).toHaveLength(1)
+  })
+
+  it('remembers where values stood', () => {
+    const text = 'meshwright: 1\nmesh:\n  dp: [2, 4]\n'
+    const read = parsePlan(text, { file: 'p.yaml' })
+    expect(planPosition(read, ['mesh', 'data', 1])).toEqual({
+      file: 'p.yaml',
+      line: 3,
+      column: 11,
+      path: 'mesh.dp.1',
+    })
+    expect(planPosition({ ...read }, ['mesh'])).toEqual({ path: 'mesh' })
+  })
+})

@@ -1,0 +1,74 @@
+import type { FloatDType } from '../graph/index.ts'
+import type { ScheduleParameters } from '../schedule/index.ts'
+
+/**
+ * Everything that a person decides about a training run and nothing that follows from it, defaults filled in. `null`
+ * stands for "not set". Sizes are bytes.
+ */
+export interface PlanDocument {
+  readonly meshwright: 1
+  /** Null where the command line names the model. */
+  readonly model: PlanModel | null
+  readonly data: PlanData
+  readonly mesh: PlanMesh
+  /** Layers of each stage; null: cut by modelled cost. */
+  readonly stages: readonly number[] | null
+  readonly schedule: PlanSchedule
+  readonly batch: PlanBatch
+  /** Tokens of a sample; null: the model's context. */
+  readonly sequence: number | null
+  readonly dtype: FloatDType
+  readonly optimizer: PlanOptimizer
+  readonly learningRate: PlanLearningRate
+  /** Largest norm of all gradients together; null: no clipping. */
+  readonly clip: number | null
+  readonly reduction: {
+    /** Gradients are reduced over `data` in pieces of about this size. */
+    readonly bucketBytes: number
+  }
+  readonly memory: {
+    /** What a rank may use at most; null: no budget. */
+    readonly deviceBytes: number | null
+  }
+  readonly seed: number
+}
+
+/** By short name (`gpt:layers=4`) or by a Hugging Face `config.json`. Files are relative to the plan's folder. */
+export type PlanModel = ({ readonly name: string } | { readonly config: string }) & {
+  /** A `.safetensors` file or an index of several; null: initial values from the seed. */
+  readonly weights: string | null
+}
+
+export interface PlanData {
+  readonly file: string | null
+  /** A Hugging Face `tokenizer.json`; null: bytes. */
+  readonly tokenizer: string | null
+}
+
+export interface PlanMesh {
+  readonly pipeline: number
+  /** Replicas: of every stage, or of each. */
+  readonly data: number | readonly number[]
+}
+
+/** By the name of a generator, with all its parameters, or in full in the schedule text form. */
+export type PlanSchedule =
+  | { readonly name: string; readonly parameters: ScheduleParameters }
+  | { readonly text: string }
+
+export interface PlanBatch {
+  /** Samples of one step, over all ranks. */
+  readonly samples: number
+  readonly microbatches: number
+}
+
+export interface PlanOptimizer {
+  readonly name: string
+  readonly settings: Readonly<Record<string, number | boolean>>
+}
+
+/** `totalSteps` null: the steps of the run. */
+export interface PlanLearningRate {
+  readonly kind: string
+  readonly settings: Readonly<Record<string, number | boolean | null>>
+}

@@ -1,0 +1,29 @@
+export {
+  arenaBytes,
+  elementBytes,
+  operandBytes,
+  operandRows,
+  slotBytes,
+  type ValueAccess,
+  valueAccesses,
+} from './accesses.ts'
+export { encodeInstructions, readInstruction, readInstructions } from './columns.ts'
+export { type LowerOptions, lowerPlan } from './lower/index.ts'
+export {
+  type Coordinates,
+  coordinatesOf,
+  groupRanks,
+  peerRank,
+  rankAt,
+  rankCount,
+  roleRanks,
+  rolesByRank,
+  submeshRanks,
+} from './mesh.ts'
+export { formatInstruction, formatOperand, formatValue } from './text/instruction.ts'
+export { printProgram } from './text/print.ts'
+export { type TimedInstruction, timeProgram } from './timing.ts'
+export type * from './types.ts'
+export type { CycleEdge, Finding, InstructionPlace } from './verify/finding.ts'
+export { type Invariant, invariants, type Verification, verifyProgram } from './verify/index.ts'
+export { cellOf, formatFinding, type ReportOptions } from './verify/report.ts'

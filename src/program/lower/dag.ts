@@ -1,0 +1,174 @@
+import type { DType } from '../../graph/index.ts'
+import type { Action } from '../../schedule/index.ts'
+import type { BufferSpec, CollectiveOperation, PackEntry, Task } from '../types.ts'
+
+/**
+ * What the lowering passes build: nodes over named values, on actors (one coordinate of the pipeline axis). Passes
+ * only add; dependences follow from what nodes read and write, and one final pass orders everything.
+ */
+
+/** One instance of a buffer on an actor. */
+export interface DagValue {
+  readonly buffer: string
+  readonly microbatch?: number
+  /** Offset from the current step, for state. */
+  readonly step?: number
+}
+
+export interface DagOperand extends DagValue {
+  readonly region?: { readonly start: number; readonly end: number }
+}
+
+export interface DagWrite extends DagOperand {
+  readonly mode: 'set' | 'add'
+}
+
+interface NodeCommon {
+  /** Order of insertion: the meaning of accumulators, and the last tie-break of ordering. */
+  readonly id: number
+  /** In units of the schedule's latencies. */
+  readonly latency: number
+}
+
+export interface RunNode extends NodeCommon {
+  readonly kind: 'run'
+  readonly actor: number
+  readonly stream: string
+  readonly task: Task
+  readonly reads: readonly DagOperand[]
+  readonly writes: readonly DagWrite[]
+  readonly action?: Action
+  /** Runs after the node before it in its actor's schedule. */
+  readonly after?: number
+}
+
+/** One value, from all replicas of an actor to all replicas of another, re-split over `data` where their counts differ. */
+export interface TransferNode extends NodeCommon {
+  readonly kind: 'transfer'
+  readonly stream: string
+  readonly from: number
+  readonly to: number
+  readonly source: DagValue
+  readonly destination: DagValue
+}
+
+export interface CollectiveNode extends NodeCommon {
+  readonly kind: 'collective'
+  readonly stream: string
+  readonly operation: CollectiveOperation
+  readonly reduce: 'sum' | 'max'
+  /** Name of a group of the program. */
+  readonly group: string
+  readonly members: readonly { readonly actor: number; readonly operand: DagOperand }[]
+}
+
+export interface MoveNode extends NodeCommon {
+  readonly kind: 'move'
+  readonly stream: string
+  readonly actor: number
+  readonly direction: 'in' | 'out'
+  readonly port: string
+  readonly value: DagValue
+}
+
+export type DagNode = RunNode | TransferNode | CollectiveNode | MoveNode
+
+export type NewNode =
+  | Omit<RunNode, 'id'>
+  | Omit<TransferNode, 'id'>
+  | Omit<CollectiveNode, 'id'>
+  | Omit<MoveNode, 'id'>
+
+/** A buffer before slots are counted. */
+export type DagBuffer = Omit<BufferSpec, 'slots'>
+
+export class Dag {
+  readonly nodes: DagNode[] = []
+  /** By actor, then by name. */
+  readonly buffers: Map<string, DagBuffer>[]
+  readonly actors: number
+
+  constructor(actors: number) {
+    this.actors = actors
+    this.buffers = Array.from({ length: actors }, () => new Map<string, DagBuffer>())
+  }
+
+  add(node: NewNode): number {
+    const id = this.nodes.length
+    this.nodes.push({ ...node, id })
+    return id
+  }
+
+  /** Declares a buffer on an actor; declaring it again is the same buffer. */
+  buffer(
+    actor: number,
+    name: string,
+    type: { readonly dtype: DType; readonly shape: readonly number[] },
+    extra: {
+      readonly state?: boolean
+      readonly pack?: readonly PackEntry[]
+      readonly constant?: DagBuffer['constant']
+    } = {},
+  ): void {
+    const known = this.buffers[actor]!
+    if (known.has(name)) return
+    known.set(name, {
+      name,
+      dtype: type.dtype,
+      shape: type.shape,
+      tier: 'device',
+      ...(extra.state === undefined ? {} : { state: extra.state }),
+      ...(extra.pack === undefined ? {} : { pack: extra.pack }),
+      ...(extra.constant === undefined ? {} : { constant: extra.constant }),
+    })
+  }
+}
+
+export function valueKey(value: DagValue): string {
+  return `${value.buffer}[${value.step ?? ''},${value.microbatch ?? ''}]`
+}
+
+export interface Access {
+  readonly actor: number
+  readonly operand: DagOperand
+  readonly kind: 'read' | 'write' | 'update'
+}
+
+/** All accesses of a node, over all actors that take part. */
+export function accesses(node: DagNode): Access[] {
+  switch (node.kind) {
+    case 'run':
+      return [
+        ...node.reads.map((operand): Access => ({ actor: node.actor, operand, kind: 'read' })),
+        ...node.writes.map(
+          (operand): Access => ({
+            actor: node.actor,
+            operand,
+            kind: operand.mode === 'add' ? 'update' : 'write',
+          }),
+        ),
+      ]
+    case 'transfer':
+      return [
+        { actor: node.from, operand: node.source, kind: 'read' },
+        { actor: node.to, operand: node.destination, kind: 'write' },
+      ]
+    case 'collective':
+      return node.members.map(({ actor, operand }): Access => ({ actor, operand, kind: 'update' }))
+    case 'move':
+      return [{ actor: node.actor, operand: node.value, kind: node.direction === 'in' ? 'write' : 'read' }]
+  }
+}
+
+/** Actors that execute the node. */
+export function participants(node: DagNode): number[] {
+  switch (node.kind) {
+    case 'run':
+    case 'move':
+      return [node.actor]
+    case 'transfer':
+      return [node.from, node.to]
+    case 'collective':
+      return node.members.map((member) => member.actor)
+  }
+}

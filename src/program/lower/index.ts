@@ -1,0 +1,116 @@
+import type { Model } from '../../models/index.ts'
+import { makeOptimizer } from '../../optimizers/index.ts'
+import type { ResolvedPlan } from '../../plan/index.ts'
+import type { Schedule } from '../../schedule/index.ts'
+import { elementBytes } from '../accesses.ts'
+import type { Program, Stream } from '../types.ts'
+import { lowerCompute, names } from './compute.ts'
+import { accesses, Dag, type DagValue } from './dag.ts'
+import { emitProgram } from './emit.ts'
+import { orderNodes } from './order.ts'
+import { lowerReductions } from './reductions.ts'
+import { type StageInfo, stageInfos } from './stages.ts'
+import { lowerTransfers } from './transfers.ts'
+import { lowerClip, lowerUpdate } from './update.ts'
+
+export interface LowerOptions {
+  /** `infer`: forwards only, for a validation loss. Default `gradient`. */
+  readonly method?: 'gradient' | 'infer'
+  /** Whether the step also gives the reduced gradients, before clipping (port `gradients`). */
+  readonly gradients?: boolean
+}
+
+/** Streams of every program: what each is for, and what it occupies. */
+const streams: readonly Stream[] = [
+  { name: 'compute', resource: 'compute' },
+  { name: 'forward', resource: 'network' },
+  { name: 'backward', resource: 'network' },
+  { name: 'reduce', resource: 'network' },
+  { name: 'load', resource: 'host' },
+  { name: 'store', resource: 'host' },
+]
+
+/** Messages under way on a channel: one in the making, one being read. */
+const channelSlots = 2
+
+/**
+ * Compiles a plan: small passes over one DAG, then one order for all ranks, then slots and frees. The plan is resolved,
+ * so nothing here is a user's mistake.
+ */
+export function lowerPlan(plan: ResolvedPlan, model: Model, options: LowerOptions = {}): Program {
+  const method = options.method ?? 'gradient'
+  const stages = stageInfos(plan, model)
+  const schedule = method === 'infer' ? forwardsOf(plan.schedule) : plan.schedule
+  const dag = new Dag(schedule.actors.length)
+  lowerCompute(dag, stages, schedule, method)
+  lowerTransfers(dag, stages, plan.microbatches, method)
+  const groups = [
+    ...lowerReductions(dag, stages, {
+      method,
+      bucketBytes: plan.bucketBytes,
+      elementBytes: elementBytes[plan.dtype],
+    }),
+  ]
+  if (method === 'gradient') {
+    if (options.gradients === true) lowerGradientPorts(dag, stages)
+    if (plan.clip !== null) groups.push(...lowerClip(dag, stages, plan.clip))
+    lowerUpdate(dag, stages, makeOptimizer(plan.optimizer.name, plan.optimizer.settings), plan.dtype)
+  }
+  lowerPorts(dag)
+  const replicas = dag.buffers.map((_, actor) => stages.find((info) => info.actor === actor)!.replicas)
+  return emitProgram(dag, orderNodes(dag), {
+    replicas,
+    streams,
+    groups,
+    channelSlots,
+    work: { method, stages: stages.length, microbatches: plan.microbatches },
+  })
+}
+
+function forwardsOf(schedule: Schedule): Schedule {
+  const actors = schedule.actors.map((entries) =>
+    entries.flatMap((entry) => ('pair' in entry ? entry.pair : [entry])).filter(({ phase }) => phase === 'F'),
+  )
+  return { ...schedule, actors }
+}
+
+/** Reduced gradients leave before clipping. */
+function lowerGradientPorts(dag: Dag, stages: readonly StageInfo[]): void {
+  for (const { stage, actor } of stages)
+    dag.add({
+      kind: 'move',
+      actor,
+      stream: 'store',
+      direction: 'out',
+      port: 'gradients',
+      value: { buffer: names.gradients(stage) },
+      latency: 0,
+    })
+}
+
+/** Last: whatever is read and made by nobody comes through a port of its name (the batch, scalars of the step). */
+function lowerPorts(dag: Dag): void {
+  const made = new Set<string>()
+  const needed = new Map<string, { actor: number; value: DagValue }>()
+  const key = (actor: number, value: DagValue): string =>
+    `${actor} ${value.buffer} ${value.microbatch ?? ''} ${value.step ?? ''}`
+  for (const node of dag.nodes)
+    for (const { actor, operand, kind } of accesses(node)) {
+      if (kind === 'write') made.add(key(actor, operand))
+      else needed.set(key(actor, operand), { actor, value: operand })
+    }
+  for (const [name, { actor, value }] of needed) {
+    const buffer = dag.buffers[actor]!.get(value.buffer)
+    if (made.has(name) || buffer?.state === true || buffer?.constant !== undefined) continue
+    const { buffer: port, microbatch } = value
+    dag.add({
+      kind: 'move',
+      actor,
+      stream: 'load',
+      direction: 'in',
+      port,
+      value: { buffer: port, ...(microbatch === undefined ? {} : { microbatch }) },
+      latency: 0,
+    })
+  }
+}

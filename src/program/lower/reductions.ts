@@ -1,0 +1,105 @@
+import { internalError } from '../../base/index.ts'
+import type { Group, PackEntry, Region, Work } from '../types.ts'
+import { names } from './compute.ts'
+import type { Dag } from './dag.ts'
+import { entryElements, type StageInfo } from './stages.ts'
+
+/**
+ * Pass 3: after the last micro-batch, gradients are added over the replicas of their stage, in buckets; a parameter
+ * that several stages hold is added once over all ranks of those stages (JaxPP's loop commuting: one accumulator per
+ * use). Losses likewise. Returns the groups that came into use.
+ */
+export function lowerReductions(
+  dag: Dag,
+  stages: readonly StageInfo[],
+  options: { readonly method: Work['method']; readonly bucketBytes: number; readonly elementBytes: number },
+): Group[] {
+  const groups = new Map<string, Group>()
+  if (options.method === 'gradient') {
+    const elements = Math.max(1, Math.floor(options.bucketBytes / options.elementBytes))
+    lowerReplicas(dag, stages, elements, groups)
+    lowerTied(dag, stages, groups)
+  }
+  lowerLoss(dag, stages, groups)
+  return [...groups.values()]
+}
+
+function lowerReplicas(
+  dag: Dag,
+  stages: readonly StageInfo[],
+  bucketElements: number,
+  groups: Map<string, Group>,
+): void {
+  for (const { stage, actor, replicas, pack } of stages) {
+    if (replicas === 1) continue
+    const buffer = names.gradients(stage)
+    const untied = pack.entries.filter((entry) => !pack.tied.has(entry.name))
+    for (const region of buckets(untied, bucketElements)) {
+      groups.set('data', { name: 'data', axes: ['data'] })
+      dag.add({
+        kind: 'collective',
+        stream: 'reduce',
+        operation: 'allReduce',
+        reduce: 'sum',
+        group: 'data',
+        members: [{ actor, operand: { buffer, region } }],
+        latency: 0,
+      })
+    }
+  }
+}
+
+function lowerTied(dag: Dag, stages: readonly StageInfo[], groups: Map<string, Group>): void {
+  for (const name of new Set(stages.flatMap(({ pack }) => [...pack.tied]))) {
+    const holders = stages.filter(({ pack }) => pack.tied.has(name))
+    const actors = holders.map(({ actor }) => actor)
+    if (new Set(actors).size < actors.length) throw internalError(`two stages of one actor hold ${name}`)
+    const group = `tied(${actors.join(',')})`
+    groups.set(group, { name: group, axes: ['pipeline', 'data'], pipelines: actors })
+    dag.add({
+      kind: 'collective',
+      stream: 'reduce',
+      operation: 'allReduce',
+      reduce: 'sum',
+      group,
+      members: holders.map(({ stage, actor, pack }) => {
+        const entry = pack.entries.find((candidate) => candidate.name === name)!
+        const region = { start: entry.offset, end: entry.offset + entryElements(entry) }
+        return { actor, operand: { buffer: names.gradients(stage), region } }
+      }),
+      latency: 0,
+    })
+  }
+}
+
+function lowerLoss(dag: Dag, stages: readonly StageInfo[], groups: Map<string, Group>): void {
+  for (const { actor, replicas, piece } of stages) {
+    if (!piece.graph.outputs.some((output) => output.name === 'loss')) continue
+    const value = { buffer: 'loss' }
+    if (replicas > 1) {
+      groups.set('data', { name: 'data', axes: ['data'] })
+      dag.add({
+        kind: 'collective',
+        stream: 'reduce',
+        operation: 'allReduce',
+        reduce: 'sum',
+        group: 'data',
+        members: [{ actor, operand: value }],
+        latency: 0,
+      })
+    }
+    dag.add({ kind: 'move', actor, stream: 'store', direction: 'out', port: 'loss', value, latency: 0 })
+  }
+}
+
+/** Neighbouring entries together, up to `limit` elements where more than one. */
+function buckets(entries: readonly PackEntry[], limit: number): Region[] {
+  const regions: { start: number; end: number }[] = []
+  for (const entry of entries) {
+    const end = entry.offset + entryElements(entry)
+    const last = regions.at(-1)
+    if (last !== undefined && last.end === entry.offset && end - last.start <= limit) last.end = end
+    else regions.push({ start: entry.offset, end })
+  }
+  return regions
+}

@@ -1,0 +1,100 @@
+import { internalError } from '../base/index.ts'
+import type { Group, Peer, Program, ProgramMesh, Role } from './types.ts'
+
+/** Coordinates of one rank: the pipeline coordinate, and one number for each axis of its sub-mesh. */
+export interface Coordinates {
+  readonly pipeline: number
+  readonly axes: Readonly<Record<string, number>>
+}
+
+/** Ranks of the sub-mesh at `pipeline`: the first, and how many. */
+export function submeshRanks(mesh: ProgramMesh, pipeline: number): { first: number; count: number } {
+  let first = 0
+  for (let index = 0; index < pipeline; index++) first += submeshSize(mesh, index)
+  return { first, count: submeshSize(mesh, pipeline) }
+}
+
+function submeshSize(mesh: ProgramMesh, pipeline: number): number {
+  const axes = mesh.submeshes[pipeline]
+  if (axes === undefined) throw internalError(`no pipeline coordinate ${pipeline}`)
+  return axes.reduce((product, axis) => product * axis.size, 1)
+}
+
+export function rankCount(mesh: ProgramMesh): number {
+  return mesh.submeshes.reduce((sum, _, pipeline) => sum + submeshSize(mesh, pipeline), 0)
+}
+
+export function coordinatesOf(mesh: ProgramMesh, rank: number): Coordinates {
+  let rest = rank
+  for (let pipeline = 0; pipeline < mesh.submeshes.length; pipeline++) {
+    const size = submeshSize(mesh, pipeline)
+    if (rest < size) {
+      const axes: Record<string, number> = {}
+      for (const axis of [...mesh.submeshes[pipeline]!].reverse()) {
+        axes[axis.name] = rest % axis.size
+        rest = Math.floor(rest / axis.size)
+      }
+      return { pipeline, axes }
+    }
+    rest -= size
+  }
+  throw internalError(`no rank ${rank}`)
+}
+
+/** The rank at these coordinates, or undefined where there is none. */
+export function rankAt(mesh: ProgramMesh, coordinates: Coordinates): number | undefined {
+  const axes = mesh.submeshes[coordinates.pipeline]
+  if (axes === undefined) return undefined
+  let offset = 0
+  for (const axis of axes) {
+    const coordinate = coordinates.axes[axis.name] ?? 0
+    if (coordinate < 0 || coordinate >= axis.size) return undefined
+    offset = offset * axis.size + coordinate
+  }
+  return submeshRanks(mesh, coordinates.pipeline).first + offset
+}
+
+/** Where `peer` is for the rank at `own`; undefined where no rank is there. */
+export function peerRank(mesh: ProgramMesh, own: Coordinates, peer: Peer): number | undefined {
+  const axes: Record<string, number> = { ...own.axes }
+  for (const axis of peer.axes)
+    axes[axis.name] = Math.floor(((own.axes[axis.name] ?? 0) * axis.scale + axis.offset) / axis.divisor)
+  return rankAt(mesh, { pipeline: own.pipeline + peer.pipeline, axes })
+}
+
+/** Members of the group that the rank at `own` belongs to, ascending. */
+export function groupRanks(mesh: ProgramMesh, own: Coordinates, group: Group): number[] {
+  const pipelines = group.axes.includes('pipeline')
+    ? (group.pipelines ?? mesh.submeshes.map((_, pipeline) => pipeline))
+    : [own.pipeline]
+  const members: number[] = []
+  for (const pipeline of pipelines) {
+    const { first, count } = submeshRanks(mesh, pipeline)
+    for (let rank = first; rank < first + count; rank++) {
+      const axes = coordinatesOf(mesh, rank).axes
+      const agrees = Object.keys(axes).every(
+        (axis) => group.axes.includes(axis) || axes[axis] === own.axes[axis],
+      )
+      if (agrees) members.push(rank)
+    }
+  }
+  return members
+}
+
+/** Ranks that follow `role`, ascending. */
+export function roleRanks(mesh: ProgramMesh, role: Role): number[] {
+  const { first, count } = submeshRanks(mesh, role.pipeline)
+  const ranks = Array.from({ length: count }, (_, index) => first + index)
+  const where = role.where
+  if (where === undefined) return ranks
+  return ranks.filter(
+    (rank) => (coordinatesOf(mesh, rank).axes[where.axis] ?? 0) % where.modulus === where.remainder,
+  )
+}
+
+/** Role of every rank. */
+export function rolesByRank(program: Program): Role[] {
+  const roles: Role[] = []
+  for (const role of program.roles) for (const rank of roleRanks(program.mesh, role)) roles[rank] = role
+  return roles
+}

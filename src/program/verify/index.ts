@@ -1,0 +1,110 @@
+import { readInstructions } from '../columns.ts'
+import { roleRanks } from '../mesh.ts'
+import type { Program } from '../types.ts'
+import { checkActions } from './actions.ts'
+import { checkBufferedDeadlock, checkDeadlock, checkOneQueue } from './deadlock.ts'
+import type { Finding, VerifyContext } from './finding.ts'
+import { checkLifetimes } from './lifetimes.ts'
+import { checkMatching } from './matching.ts'
+import { checkTypes } from './ports.ts'
+import { checkMemory, checkState } from './resources.ts'
+
+export interface Invariant {
+  readonly name: string
+  /** What it means when it holds, in one line. */
+  readonly promise: string
+  readonly check: (context: VerifyContext) => readonly Finding[]
+  /** Only worth asking when these hold. */
+  readonly after?: readonly string[]
+}
+
+/** What is proven about a Program. The order is the order of asking. */
+export const invariants: readonly Invariant[] = [
+  {
+    name: 'types',
+    promise: 'every run gets and gives tensors of the types its task declares',
+    check: checkTypes,
+  },
+  {
+    name: 'actions',
+    promise: 'every action of the step is done once, on every rank of its stage',
+    check: checkActions,
+  },
+  {
+    name: 'lifetimes',
+    promise: 'every read is written before, nothing is used after it is freed, nothing is left over',
+    check: checkLifetimes,
+  },
+  {
+    name: 'matching',
+    promise: 'every transfer and collective meets its counterpart, same size, first in first out',
+    check: checkMatching,
+  },
+  {
+    name: 'deadlock',
+    promise: 'no circle of ranks waits for each other, even when every send waits for its receive',
+    check: checkDeadlock,
+    after: ['matching'],
+  },
+  {
+    name: 'bufferedDeadlock',
+    promise: 'no circle of ranks waits for each other with the channel slots the program has',
+    check: (context) => checkBufferedDeadlock(context, context.program.channelSlots),
+    after: ['matching'],
+  },
+  {
+    name: 'oneQueue',
+    promise: 'one total order of all communication agrees with every rank',
+    check: checkOneQueue,
+    after: ['matching'],
+  },
+  {
+    name: 'state',
+    promise: 'what a step leaves in its state is what the next one starts from',
+    check: checkState,
+  },
+  {
+    name: 'memory',
+    promise: 'buffers and the largest workspace fit the budget of every rank',
+    check: checkMemory,
+  },
+]
+
+export interface Verification {
+  readonly findings: readonly Finding[]
+  /** Names of invariants that hold. */
+  readonly proven: readonly string[]
+  /** Names of those that were not asked, since one they build on does not hold. */
+  readonly skipped: readonly string[]
+}
+
+/** Asks every invariant. What is proven is about this Program under our engines. */
+export function verifyProgram(
+  program: Program,
+  options: { readonly budgetBytes?: number; readonly workspaceBytes?: number } = {},
+): Verification {
+  const context: VerifyContext = {
+    program,
+    roles: program.roles.map((role, index) => ({
+      index,
+      role,
+      ranks: roleRanks(program.mesh, role),
+      instructions: readInstructions(role.code),
+    })),
+    budgetBytes: options.budgetBytes,
+    workspaceBytes: options.workspaceBytes ?? 0,
+  }
+  const findings: Finding[] = []
+  const proven: string[] = []
+  const skipped: string[] = []
+  for (const invariant of invariants) {
+    if (invariant.after?.some((name) => !proven.includes(name)) === true) {
+      skipped.push(invariant.name)
+      continue
+    }
+    const found = invariant.check(context)
+    if (found.length === 0) proven.push(invariant.name)
+    findings.push(...found)
+  }
+  return { findings, proven, skipped }
+}

@@ -1,0 +1,132 @@
+import { internalError } from '../base/index.ts'
+import type { Interval } from './intervals.ts'
+import { busyIntervals, eventsByRank, isCompute } from './shares.ts'
+import { type Trace, type TraceEvent, traceSeconds } from './types.ts'
+
+export interface TimelineOptions {
+  /** Columns of the whole drawing. */
+  readonly width: number
+  /**
+   * Colours a piece of a row. `key` is the phase of a run, the name of one without a phase, `transfer` or `wait`.
+   * The text must come back with nothing added that takes columns.
+   */
+  readonly paint?: (text: string, key: string) => string
+}
+
+const minimumCells = 10
+
+/**
+ * A trace as text: a row for each rank, time to the right, and the scale below. A cell shows what took most of its
+ * time: a run (its phase and micro-batch where they fit, then a line), `·` for a transfer that nothing computed
+ * beside, nothing for waiting.
+ */
+export function drawTimeline(trace: Trace, options: TimelineOptions): string {
+  const paint = options.paint ?? ((text: string): string => text)
+  const labels = Array.from({ length: trace.ranks }, (_, rank) => `rank ${rank} `)
+  const margin = Math.max(0, ...labels.map((label) => label.length))
+  const cells = Math.max(minimumCells, Math.floor(options.width) - margin)
+  const total = traceSeconds(trace)
+  const rows = eventsByRank(trace).map((events, rank) => {
+    const row =
+      total > 0 ? drawRow(trace, events, total / cells, cells, paint) : paint(' '.repeat(cells), 'wait')
+    return `${labels[rank]!.padEnd(margin)}${row}`
+  })
+  const end = formatSeconds(total)
+  return [...rows, `${' '.repeat(margin)}0${end.padStart(cells - 1)}`].join('\n')
+}
+
+type Cell = TraceEvent | 'transfer' | 'wait'
+
+function drawRow(
+  trace: Trace,
+  events: readonly TraceEvent[],
+  cellSeconds: number,
+  cells: number,
+  paint: (text: string, key: string) => string,
+): string {
+  const runs = events.filter((event) => isCompute(trace, event))
+  const { compute, transfer } = busyIntervals(trace, events)
+  const computing = spread(compute, cellSeconds, cells)
+  const transferring = spread(transfer, cellSeconds, cells)
+  const largest = largestRuns(runs, cellSeconds, cells)
+  const row = Array.from({ length: cells }, (_, cell): Cell => {
+    const busy = computing[cell]!
+    const moving = transferring[cell]!
+    const idle = cellSeconds - busy - moving
+    if (busy >= moving && busy >= idle) return largest[cell] ?? 'wait'
+    return moving >= idle ? 'transfer' : 'wait'
+  })
+  let text = ''
+  for (let start = 0; start < cells; ) {
+    let end = start + 1
+    while (end < cells && row[end] === row[start]) end++
+    text += drawSpan(row[start]!, end - start, paint)
+    start = end
+  }
+  return text
+}
+
+function drawSpan(cell: Cell, width: number, paint: (text: string, key: string) => string): string {
+  if (cell === 'wait') return paint(' '.repeat(width), cell)
+  if (cell === 'transfer') return paint('·'.repeat(width), cell)
+  const key = cell.phase ?? cell.name
+  const full = cell.phase === undefined || cell.microbatch === undefined ? key : `${key}${cell.microbatch}`
+  // A micro-batch is shown whole or not at all: part of 12 would be another.
+  const label = full.length <= width ? full : key.slice(0, width)
+  return paint(label.padEnd(width, '─'), key)
+}
+
+/** Seconds of each cell that the intervals cover. */
+function spread(intervals: readonly Interval[], cellSeconds: number, cells: number): Float64Array {
+  const covered = new Float64Array(cells)
+  for (const interval of intervals)
+    eachCell(interval, cellSeconds, cells, (cell, seconds) => {
+      covered[cell]! += seconds
+    })
+  return covered
+}
+
+/** The run that takes most of each cell. */
+function largestRuns(
+  runs: readonly TraceEvent[],
+  cellSeconds: number,
+  cells: number,
+): (TraceEvent | undefined)[] {
+  const most = new Float64Array(cells)
+  const largest = new Array<TraceEvent | undefined>(cells)
+  for (const run of runs)
+    eachCell(run, cellSeconds, cells, (cell, seconds) => {
+      if (seconds <= most[cell]!) return
+      most[cell] = seconds
+      largest[cell] = run
+    })
+  return largest
+}
+
+function eachCell(
+  { start, end }: Interval,
+  cellSeconds: number,
+  cells: number,
+  visit: (cell: number, seconds: number) => void,
+): void {
+  const first = Math.floor(start / cellSeconds)
+  for (let cell = first; cell < cells && cell * cellSeconds < end; cell++) {
+    const from = Math.max(start, cell * cellSeconds)
+    // The last cell ends with the trace, wherever rounding puts that.
+    const to = cell === cells - 1 ? end : Math.min(end, (cell + 1) * cellSeconds)
+    if (to > from) visit(cell, to - from)
+  }
+}
+
+/** `12.5 ms`, with three digits that count. */
+export function formatSeconds(seconds: number): string {
+  if (!Number.isFinite(seconds) || seconds < 0) throw internalError(`a time of ${seconds} s`)
+  const units = [
+    { unit: 's', scale: 1 },
+    { unit: 'ms', scale: 1e3 },
+    { unit: 'µs', scale: 1e6 },
+  ]
+  const { unit, scale } =
+    units.find((candidate) => seconds * candidate.scale >= 1) ?? (seconds === 0 ? units[0]! : units.at(-1)!)
+  return `${Number((seconds * scale).toPrecision(3))} ${unit}`
+}
