@@ -1,11 +1,38 @@
-import { defineConfig } from 'vitest/config'
+import { defineConfig, type ViteUserConfig } from 'vitest/config'
 
-export default defineConfig({
+const everything = ['src/**/*.test.ts', 'test/**/*.test.ts']
+
+/** Tests that start worker threads or processes of their own, which alone keep two cores busy. */
+const busy = [
+  'src/engine/*.test.ts',
+  'src/engine/{local,emulate,training}/*.test.ts',
+  'src/cli/**/*.test.ts',
+  'test/*.test.ts',
+  'test/cli/**/*.test.ts',
+]
+
+const config: ViteUserConfig = defineConfig({
   test: {
-    include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
-    testTimeout: 60_000,
-    // Engine tests start worker threads of their own: two files at a time fill two cores.
+    // ONNX Runtime in a thread of a test runner would share its process with other tests: a process each.
     pool: 'forks',
-    maxWorkers: 2,
+    testTimeout: 60_000,
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'light',
+          include: everything,
+          exclude: busy,
+          maxWorkers: 2,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: { name: 'busy', include: busy, maxWorkers: 1, sequence: { groupOrder: 1 } },
+      },
+    ],
   },
 })
+
+export default config

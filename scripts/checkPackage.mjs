@@ -24,8 +24,11 @@ const wanted = [...doors, ...Object.values(manifest.bin), 'README.md', 'LICENSE'
 const missing = wanted.filter((path) => !files.includes(path))
 if (!files.some((path) => path.startsWith('examples/'))) missing.push('examples/')
 
-const allowed = /^(dist\/.+\.(js|d\.ts|json)|examples\/.+|README\.md|LICENSE|package\.json)$/
-const unwanted = files.filter((path) => !allowed.test(path) || /\.test\.|(^|\/)fixtures\//.test(path))
+const allowed =
+  /^(src\/plan\/plan\.schema\.json|dist\/.+\.(js|d\.ts|json)|examples\/.+|README\.md|LICENSE|package\.json)$/
+const unwanted = files.filter(
+  (path) => !allowed.test(path) || /\.test\.|\/test[A-Z]|(^|\/)fixtures\//.test(path),
+)
 
 for (const path of missing) console.error(`the package lacks ${path}`)
 for (const path of unwanted) console.error(`the package holds ${path}, which is not for users`)

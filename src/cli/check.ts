@@ -12,7 +12,9 @@ interface CheckFlags extends PlanFlags {
 export function checkCommand(): Command {
   return planFlags(
     new Command('check')
-      .description('validate a plan, compile it and verify the program; with --run, prove it equal to serial training')
+      .description(
+        'validate a plan, compile it and verify the program; with --run, prove it equal to serial training',
+      )
       .argument('[plan]', 'plan file, - for standard input; left out: the default plan'),
   )
     .option('--run', 'run steps under the plan and serially, in float64, and compare everything by name')

@@ -1,7 +1,20 @@
-import type { KindDifference } from '../engine/training/equality.ts'
+import type { KindDifference } from '../engine/index.ts'
 import { type Model, modelFromConfig } from '../models/index.ts'
-import { type Miniature, miniaturePlan, type PlanDocument, type ResolvedPlan, setPlan } from '../plan/index.ts'
-import { arenaBytes, lowerPlan, type Program, rolesByRank, type Verification, verifyProgram } from '../program/index.ts'
+import {
+  type Miniature,
+  miniaturePlan,
+  type PlanDocument,
+  type ResolvedPlan,
+  setPlan,
+} from '../plan/index.ts'
+import {
+  arenaBytes,
+  lowerPlan,
+  type Program,
+  rolesByRank,
+  type Verification,
+  verifyProgram,
+} from '../program/index.ts'
 import { type Compiled, compile, learningRateOf, prepareData } from './prepare.ts'
 import { Progress } from './progress.ts'
 import { type LoadedPlan, resolveFor } from './setup.ts'
@@ -37,7 +50,10 @@ export async function checkPlan(
   const compiled = compile(loaded)
   const { plan, model } = compiled
   const program = lowerPlan(plan, model)
-  const verification = verifyProgram(program, plan.deviceBytes === null ? {} : { budgetBytes: plan.deviceBytes })
+  const verification = verifyProgram(
+    program,
+    plan.deviceBytes === null ? {} : { budgetBytes: plan.deviceBytes },
+  )
   const base = {
     source: loaded.source,
     model,
@@ -46,24 +62,22 @@ export async function checkPlan(
     verification,
     rankBytes: rolesByRank(program).map(arenaBytes),
   }
-  if (!options.run || verification.findings.length > 0) return { ...base, ok: verification.findings.length === 0 }
+  if (!options.run || verification.findings.length > 0)
+    return { ...base, ok: verification.findings.length === 0 }
   const run = await runBeside(compiled, loaded.directory, options.steps)
   return { ...base, run, ok: run.differences.every((difference) => difference.equal) }
 }
 
 /** The plan, or its miniature, and the serial plan side by side in float64. */
 async function runBeside(compiled: Compiled, directory: string, steps: number): Promise<RunReport> {
-  const small = compiled.plan.ranks.length > mostRanksRun ? miniaturePlan(compiled.plan, compiled.model) : undefined
+  const small =
+    compiled.plan.ranks.length > mostRanksRun ? miniaturePlan(compiled.plan, compiled.model) : undefined
   const document = setPlan(small?.plan ?? compiled.document, ['dtype=f64'])
   const model = small === undefined ? compiled.model : modelFromConfig(small.model)
   const actual: Compiled = { ...compiled, document, model, plan: resolveFor(document, model) }
   const expected = serial(actual)
   const { dataset } = await prepareData(actual, directory, { validationFraction: 0 })
-  const [{ createLocalEngine }, { checkEquality }, { initialState }] = await Promise.all([
-    import('../engine/index.ts'),
-    import('../engine/training/equality.ts'),
-    import('../engine/training/initialState.ts'),
-  ])
+  const { checkEquality, createLocalEngine, initialState } = await import('../engine/index.ts')
   const progress = new Progress('check')
   const engines = [
     await createLocalEngine(lowerPlan(actual.plan, model, { gradients: true })),
@@ -80,7 +94,12 @@ async function runBeside(compiled: Compiled, directory: string, steps: number): 
       tolerance,
       onStep: (step) => progress.update(step / steps, `step ${step + 1} of ${steps}, plan and serial`),
     })
-    return { steps, tolerance, differences, ...(small === undefined ? {} : { miniature: describe(small, actual) }) }
+    return {
+      steps,
+      tolerance,
+      differences,
+      ...(small === undefined ? {} : { miniature: describe(small, actual) }),
+    }
   } finally {
     progress.clear()
     await Promise.all(engines.map((engine) => engine.stop()))

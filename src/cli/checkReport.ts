@@ -1,4 +1,4 @@
-import { MeshwrightError } from '../base/index.ts'
+import type { MeshwrightError } from '../base/index.ts'
 import { formatProblem, PlanError } from '../plan/index.ts'
 import { formatFinding, invariants } from '../program/index.ts'
 import type { CheckReport, RunReport } from './checkPlan.ts'
@@ -7,7 +7,9 @@ import { formatBytes, formatError, table } from './format.ts'
 import { paint } from './style.ts'
 
 export function reportCheck(report: CheckReport, json: boolean): void {
-  process.stdout.write(json ? `${JSON.stringify(checkDocument(report), null, 2)}\n` : `${checkLines(report).join('\n')}\n`)
+  process.stdout.write(
+    json ? `${JSON.stringify(checkDocument(report), null, 2)}\n` : `${checkLines(report).join('\n')}\n`,
+  )
 }
 
 /** A plan that reads well and is wrong. */
@@ -26,7 +28,9 @@ export function reportPlanError(error: MeshwrightError, json: boolean): void {
 
 function checkLines(report: CheckReport): string[] {
   const { model, plan, program, verification, rankBytes } = report
-  const stages = plan.stages.map((stage) => `${stage.layers}${stage.replicas > 1 ? ` x ${stage.replicas}` : ''}`)
+  const stages = plan.stages.map(
+    (stage) => `${stage.layers}${stage.replicas > 1 ? ` x ${stage.replicas}` : ''}`,
+  )
   const lines = [
     `${paint.bold(report.source)}: ${model.name} on ${plan.ranks.length} ranks`,
     `stages of ${stages.join(' | ')} layers (x replicas), ${plan.microbatches} micro-batches of ${plan.samplesPerMicrobatch} samples of ${plan.sequence} tokens`,
@@ -67,7 +71,8 @@ function runLines(run: RunReport): string[] {
     ...table(['', 'what', 'tensors', 'worst', 'step', 'where'], rows),
   )
   for (const { kind, worst, equal } of run.differences)
-    if (!equal) lines.push(paint.red(`${kind} differs: ${worst.name} is ${worst.actual}, serially ${worst.expected}`))
+    if (!equal)
+      lines.push(paint.red(`${kind} differs: ${worst.name} is ${worst.actual}, serially ${worst.expected}`))
   return lines
 }
 

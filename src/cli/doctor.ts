@@ -22,7 +22,9 @@ export function doctorCommand(): Command {
 async function doctor(flags: { readonly json?: boolean }): Promise<void> {
   const checks = [node(), await onnxRuntime(), cores(), memory(), ...(await Promise.all([torch(), gpus()]))]
   if (flags.json === true) {
-    process.stdout.write(`${JSON.stringify({ schemaVersion: 1, version: packageVersion(), checks }, null, 2)}\n`)
+    process.stdout.write(
+      `${JSON.stringify({ schemaVersion: 1, version: packageVersion(), checks }, null, 2)}\n`,
+    )
     return
   }
   const rows = checks.map(({ name, found, means, ok }) => [ok ? '✓' : '–', name, found, means])
@@ -83,7 +85,12 @@ async function torch(): Promise<Check> {
   const output = await run('python3', ['-c', script])
   const [version, devices] = output?.trim().split(' ') ?? []
   return version === undefined
-    ? { name: 'PyTorch', found: 'not found by python3', means: 'only benchmarks against it need it', ok: false }
+    ? {
+        name: 'PyTorch',
+        found: 'not found by python3',
+        means: 'only benchmarks against it need it',
+        ok: false,
+      }
     : { name: 'PyTorch', found: version, means: `${devices} CUDA devices seen by it`, ok: true }
 }
 
@@ -92,7 +99,12 @@ async function gpus(): Promise<Check> {
   const names = output?.trim().split('\n').filter(Boolean) ?? []
   return names.length === 0
     ? { name: 'GPUs', found: 'none seen', means: 'the local engine runs on the CPU', ok: false }
-    : { name: 'GPUs', found: names.join('; '), means: 'seen, though the local engine runs on the CPU', ok: true }
+    : {
+        name: 'GPUs',
+        found: names.join('; '),
+        means: 'seen, though the local engine runs on the CPU',
+        ok: true,
+      }
 }
 
 /** Standard output of a command, or undefined when it cannot be had within a few seconds. */

@@ -3,7 +3,10 @@ import { type Command, InvalidArgumentError } from 'commander'
 /** Flags of every command that takes a plan. */
 export function planFlags(command: Command): Command {
   return command
-    .option('--model <name>', 'model by short name with overrides (gpt:layers=4,hidden=128), or a config.json')
+    .option(
+      '--model <name>',
+      'model by short name with overrides (gpt:layers=4,hidden=128), or a config.json',
+    )
     .option('--dtype <f32|f64>', 'dtype of everything')
     .option('--set <path=value>', 'override one value of the plan; may be repeated', collect, [])
 }

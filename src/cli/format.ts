@@ -3,10 +3,14 @@ export function table(header: readonly string[], rows: readonly (readonly string
   const widths = header.map((title, column) =>
     Math.max(title.length, ...rows.map((row) => (row[column] ?? '').length)),
   )
-  const numeric = header.map((_, column) => rows.every((row) => /^[-+]?[\d.,]+(e[-+]?\d+)?( ?[%KMGTi]*B?(\/s)?)?( s| ms)?$/.test(row[column] ?? '')))
+  const numeric = header.map((_, column) =>
+    rows.every((row) => /^[-+]?[\d.,]+(e[-+]?\d+)?( ?[%KMGTi]*B?(\/s)?)?( s| ms)?$/.test(row[column] ?? '')),
+  )
   const line = (cells: readonly string[]): string =>
     cells
-      .map((cell, column) => (numeric[column] === true ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!)))
+      .map((cell, column) =>
+        numeric[column] === true ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!),
+      )
       .join('  ')
       .trimEnd()
   return [line(header), ...rows.map(line)]
@@ -27,7 +31,9 @@ export function formatSeconds(seconds: number): string {
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`
   if (seconds < 90) return `${seconds.toFixed(1)} s`
   const minutes = Math.floor(seconds / 60)
-  return minutes < 90 ? `${minutes} min ${Math.round(seconds % 60)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
+  return minutes < 90
+    ? `${minutes} min ${Math.round(seconds % 60)} s`
+    : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
 }
 
 export function formatCount(count: number): string {

@@ -64,7 +64,8 @@ export async function prepareData(
   options: { readonly validationFraction: number },
 ): Promise<PreparedData> {
   const { file, tokenizer: tokenizerFile } = document.data
-  const tokenizer = tokenizerFile === null ? undefined : await loadTokenizer(resolve(directory, tokenizerFile))
+  const tokenizer =
+    tokenizerFile === null ? undefined : await loadTokenizer(resolve(directory, tokenizerFile))
   const textOptions = tokenizer === undefined ? {} : { tokenizer }
   let text: TokenizedText
   let description: string

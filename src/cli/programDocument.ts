@@ -12,7 +12,11 @@ import {
 import type { Compiled } from './prepare.ts'
 
 /** The `--json` form of `show`: roles with their instructions as objects. */
-export function programDocument({ model, plan }: Compiled, program: Program, only?: Role): Record<string, unknown> {
+export function programDocument(
+  { model, plan }: Compiled,
+  program: Program,
+  only?: Role,
+): Record<string, unknown> {
   return {
     schemaVersion: 1,
     model: model.name,
@@ -37,7 +41,9 @@ export function programDocument({ model, plan }: Compiled, program: Program, onl
         slots,
         state: state === true,
       })),
-      instructions: Array.from({ length: role.code.length }, (_, index) => instructionDocument(program, role, index)),
+      instructions: Array.from({ length: role.code.length }, (_, index) =>
+        instructionDocument(program, role, index),
+      ),
     })),
   }
 }
@@ -80,7 +86,11 @@ function operands(program: Program, role: Role, instruction: Instruction): Recor
         group: program.groups[instruction.group]?.name,
       }
     case 'move':
-      return { direction: instruction.direction, port: instruction.port, value: formatValue(role, instruction.value) }
+      return {
+        direction: instruction.direction,
+        port: instruction.port,
+        value: formatValue(role, instruction.value),
+      }
     case 'free':
       return { values: instruction.values.map((value) => formatValue(role, value)) }
   }

@@ -21,7 +21,8 @@ export class Progress {
     if (now - this.printed < pause && fraction < 1) return
     this.printed = now
     const elapsed = (now - this.started) / 1000
-    const left = fraction > 0 && fraction < 1 ? `, ${formatSeconds((elapsed / fraction) * (1 - fraction))} left` : ''
+    const left =
+      fraction > 0 && fraction < 1 ? `, ${formatSeconds((elapsed / fraction) * (1 - fraction))} left` : ''
     const line = `${this.label}  ${text}${left}`
     if (!this.terminal) {
       process.stderr.write(`${line}\n`)

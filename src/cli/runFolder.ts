@@ -1,19 +1,18 @@
-import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { MeshwrightError } from '../base/index.ts'
 import {
   type CheckpointDescription,
   listCheckpoints,
   type MetricsFile,
+  makeFolder,
   openMetrics,
+  storedDType,
   type TensorToWrite,
   writeCheckpoint,
   writeFailure,
   writeFileAtomic,
-  storedDType,
 } from '../data/index.ts'
-import type { StepEvent } from '../engine/training/train.ts'
-import type { StateTensors, StepResult } from '../engine/types.ts'
+import type { StateTensors, StepEvent, StepResult } from '../engine/index.ts'
 import type { Program } from '../program/index.ts'
 import { traceFromStep, writeChromeTrace } from '../trace/index.ts'
 
@@ -30,7 +29,7 @@ export class RunFolder {
   constructor(path: string, planText: string, resumedStep: number | undefined) {
     this.path = path
     try {
-      mkdirSync(path, { recursive: true })
+      makeFolder(path)
     } catch (cause) {
       throw writeFailure(path, cause)
     }

@@ -14,7 +14,9 @@ export interface TrainFlags extends PlanFlags {
 export function trainCommand(): Command {
   return planFlags(
     new Command('train')
-      .description('train under a plan on this machine: real text, real kernels, a worker thread for each rank')
+      .description(
+        'train under a plan on this machine: real text, real kernels, a worker thread for each rank',
+      )
       .argument('[plan]', 'plan file, - for standard input; left out: the default plan, or that of --resume'),
   )
     .option('--data <file>', 'text to train on; left out: a large text that is already here')
@@ -34,4 +36,3 @@ export function trainCommand(): Command {
       await trainWithFlags(file, flags)
     })
 }
-

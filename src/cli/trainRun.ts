@@ -1,6 +1,5 @@
 import { exitCodes, MeshwrightError } from '../base/index.ts'
-import type { StepEvent } from '../engine/training/train.ts'
-import type { Engine } from '../engine/types.ts'
+import type { Engine, StepEvent } from '../engine/index.ts'
 import { formatCount } from './format.ts'
 import { catchInterrupts } from './interrupt.ts'
 import { compile } from './prepare.ts'
@@ -87,7 +86,9 @@ export async function trainWithFlags(file: string | undefined, flags: TrainFlags
 
 function warnOfOtherText(bytes: number | undefined, start: TrainingStart, say: (text: string) => void): void {
   if (bytes === undefined || bytes === start.data.text.bytes) return
-  say(`${paint.yellow('note')} the text has ${start.data.text.bytes} bytes, the resumed run's had ${bytes}: the data order differs`)
+  say(
+    `${paint.yellow('note')} the text has ${start.data.text.bytes} bytes, the resumed run's had ${bytes}: the data order differs`,
+  )
 }
 
 function progressText(event: StepEvent): string {

@@ -1,9 +1,17 @@
 import { dirname, resolve } from 'node:path'
 import { type Checkpoint, type JsonValue, readCheckpoint, unigramEntropy } from '../data/index.ts'
-import { createLocalEngine } from '../engine/index.ts'
-import { initialState, stateFromCheckpoint, stateFromWeights } from '../engine/training/initialState.ts'
-import { type StepEvent, train } from '../engine/training/train.ts'
-import type { Engine, RankCounters, StateTensors, StepResult } from '../engine/types.ts'
+import {
+  createLocalEngine,
+  type Engine,
+  initialState,
+  type RankCounters,
+  type StateTensors,
+  type StepEvent,
+  type StepResult,
+  stateFromCheckpoint,
+  stateFromWeights,
+  train,
+} from '../engine/index.ts'
 import { parsePlan, printPlan, setPlan } from '../plan/index.ts'
 import type { Program } from '../program/index.ts'
 import { type Compiled, learningRateOf, lowerVerified, type PreparedData, prepareData } from './prepare.ts'
@@ -148,7 +156,11 @@ export async function runTraining(request: TrainingRequest): Promise<TrainingOut
   }
 }
 
-function describe(request: TrainingRequest, data: PreparedData, step: number): Parameters<RunFolder['checkpoint']>[0] {
+function describe(
+  request: TrainingRequest,
+  data: PreparedData,
+  step: number,
+): Parameters<RunFolder['checkpoint']>[0] {
   const { compiled, loaded } = request
   return {
     libraryVersion: packageVersion(),
@@ -188,7 +200,11 @@ export interface ResumeSettings {
 }
 
 /** Opens the checkpoint to resume from, with the plan it was written under. */
-export function openResume(path: string): { checkpoint: Checkpoint; loaded: LoadedPlan; settings: ResumeSettings } {
+export function openResume(path: string): {
+  checkpoint: Checkpoint
+  loaded: LoadedPlan
+  settings: ResumeSettings
+} {
   const checkpoint = readCheckpoint(path)
   const { plan, settings } = checkpoint.description
   const source = `${checkpoint.path}/checkpoint.json`

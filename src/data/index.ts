@@ -15,6 +15,7 @@ export {
 export { type DefaultText, findDefaultText } from './defaultText.ts'
 export { readFailure, writeFailure } from './fileErrors.ts'
 export { readWholeFile } from './files.ts'
+export { makeFolder } from './makeFolder.ts'
 export { type SafetensorsDType, storedDType } from './safetensors/dtypes.ts'
 export { type RawTensor, readFloats, readRaw, requireTensor } from './safetensors/read.ts'
 export { openSafetensors, type SafetensorsSource, type StoredTensor } from './safetensors/source.ts'

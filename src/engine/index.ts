@@ -1,4 +1,14 @@
 export { allReduceAlgorithm, allReduceWireBytes } from './counters.ts'
 export { createEmulator, type EmulatorOptions } from './emulate/index.ts'
 export { createLocalEngine, type LocalEngineOptions } from './local/start.ts'
+export { compareTensors, type TensorDifference } from './training/compare.ts'
+export { checkEquality, type EqualityOptions, type KindDifference } from './training/equality.ts'
+export {
+  initialState,
+  type StateOptions,
+  stateFromCheckpoint,
+  stateFromWeights,
+} from './training/initialState.ts'
+export { evaluationInput, stepInput } from './training/step.ts'
+export { type StepEvent, type TrainOptions, train } from './training/train.ts'
 export type * from './types.ts'

@@ -60,4 +60,5 @@ export const attributeKinds: {
   rmsNorm: { epsilon: 'number' },
   attention: { scale: 'number', causal: 'boolean' },
   crossEntropy: {},
+  crossEntropyGradient: {},
 }

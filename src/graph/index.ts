@@ -13,6 +13,7 @@ export {
   type TensorsByName,
 } from './interpret.ts'
 export { formatWords, hashText, type Words } from './mixing.ts'
+export { type AffineOperands, emitAffine } from './ops/affine.ts'
 export { opNames, opTable, ruleOf } from './ops/index.ts'
 export { fillNormal, fillUniform, type PermutationOptions, permutation, type RandomStream } from './random.ts'
 export { defaultRecompute, type RecomputeClass } from './recompute.ts'

@@ -63,6 +63,7 @@ const classOfOp: { readonly [K in OpName]: RecomputeClass } = {
   rmsNorm: 'norm',
   attention: 'attention',
   crossEntropy: 'loss',
+  crossEntropyGradient: 'elementwise',
 }
 
 /** Reductions and table look-ups over no more elements than this cost as little as moving them. */

@@ -143,18 +143,23 @@ function splitBackward(
   const gradientValues = gradients.map((output) => output.value)
   const late = [...nodesBehind(backward, gradientValues)].filter((node) => !early.has(node))
   const lateValues = new Set(late.flatMap((node) => node.outputs))
-  const chain = followsFromCotangents(backward).nodes
-  const held = chooseBoundary({
-    graph: backward,
-    candidates: early,
-    demanded: late
+  const chain = followsFromCotangents(backward)
+  const demanded = new Set(
+    late
       .flatMap((node) => node.inputs)
       .concat(gradientValues)
       .filter((value) => !lateValues.has(value)),
-    // Of the chain of cotangents W repeats nothing but moves of elements.
+  )
+  const held = chooseBoundary({
+    graph: backward,
+    candidates: early,
+    demanded,
+    // Of the chain of cotangents W repeats nothing but moves of elements, and single steps from cotangents that it takes
+    // anyway: the product of a norm's cotangent and its normalized operand.
     repeatable: (node) => {
       const found = recomputeClass(backward, node)
-      return again.has(found) && (found === 'movement' || !chain.has(node))
+      const isStep = node.inputs.every((input) => !chain.values.has(input) || demanded.has(input))
+      return again.has(found) && (found === 'movement' || isStep)
     },
     price: priceIn(backward, new Set()),
     free: parameterValues(backward),

@@ -71,7 +71,7 @@ export interface OpAttributes {
   and: Empty
   /** (condition bool, then, otherwise) */
   where: Empty
-  /** (x, cotangent) -> cotangent * gelu'(x) */
+  /** (x, gelu(x), cotangent) -> cotangent * gelu'(x) */
   geluTanhGradient: Empty
 
   // 4. Reductions. Dims ascending, not negative.
@@ -114,10 +114,15 @@ export interface OpAttributes {
    */
   attention: { readonly scale: number; readonly causal: boolean }
   /**
-   * (logits [..., vocab], labels i32 [...]) -> *summed* loss as a scalar, log-probabilities [..., vocab]. A negative
-   * label is not counted.
+   * (logits [..., vocab], labels i32 [...]) -> *summed* loss as a scalar, probabilities [..., vocab]. A negative label
+   * is not counted.
    */
   crossEntropy: Empty
+  /**
+   * (probabilities [..., vocab], labels i32 [...]) -> probabilities, less 1 at each label that is not negative: the
+   * derivative of a row's loss, before it is known which rows count.
+   */
+  crossEntropyGradient: Empty
 }
 
 // biome-ignore lint/complexity/noBannedTypes: exactly "no attributes"

@@ -3,7 +3,7 @@ import { isMapping, type Path } from './describe.ts'
 import type { PlanProblem } from './problems.ts'
 
 /** Short names that people know, and what they stand for. At the top, or in the mapping they belong to. */
-const aliases: Readonly<Record<string, readonly [string, string]>> = {
+export const aliases: Readonly<Record<string, readonly [string, string]>> = {
   pp: ['mesh', 'pipeline'],
   dp: ['mesh', 'data'],
   gbs: ['batch', 'samples'],

@@ -8,7 +8,7 @@ export interface BlockCost {
 }
 
 /**
- * Flops that take as long as moving one byte. Of a laptop or server core: some 50 Gflop/s in f32 against 10 GB/s of
+ * Flops that take as long as moving one byte. An estimate for one CPU core: some 50 Gflop/s in f32 against 10 GB/s of
  * memory. It only decides how much the table lookups of the embedding weigh beside matrix products, which is little
  * for any value near it.
  */

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { modelFromConfig, modelFromShortName } from '../models/index.ts'
-import { miniaturePlan, parsePlan, type ResolvedPlan, resolvePlan } from './index.ts'
+import { miniaturePlan, parsePlan, printPlan, type ResolvedPlan, resolvePlan } from './index.ts'
 
 function resolved(text: string, name: string): ResolvedPlan {
   return resolvePlan(parsePlan(`meshwright: 1\n${text}`), modelFromShortName(name))
@@ -11,6 +11,7 @@ function shrink(text: string, name: string): { plan: ResolvedPlan; small: Resolv
   const model = modelFromShortName(name)
   const plan = resolved(text, name)
   const { plan: document, model: config, hides } = miniaturePlan(plan, model)
+  expect(parsePlan(printPlan(document))).toEqual(document)
   return { plan, small: resolvePlan(document, modelFromConfig(config)), hides: hides.join('\n') }
 }
 

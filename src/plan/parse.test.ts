@@ -274,19 +274,19 @@ seed: 4294967295
   })
 
   it.each([
-    ['mesh: {pipeline: 2', 2],
-    ['\tmesh: 1', 2],
-    ['mesh: 1\n  data: 2', 2],
-    ['a: b: c', 2],
-    ['--- 1\n--- 2', 3],
-    ['seed: *nowhere', 1],
-    ['seed: !custom 3', 2],
-    ['? [a]\n: 1', 2],
-  ])('refuses malformed %j', (text, line) => {
-    const [problem] = problemsOf(`meshwright: 1\n${text}`)
-    expect(problem!.code).toBe('PLAN_SYNTAX')
-    expect(problem!.at.file).toBe('plan.yaml')
-    if (problem!.at.line !== undefined) expect(problem!.at.line).toBeGreaterThanOrEqual(line)
+    ['mesh: {pipeline: 2', '2:19'],
+    ['\tmesh: 1', '2:1'],
+    ['mesh: 1\n  data: 2', '2:7'],
+    ['mesh: b: c', '2:7'],
+    ['--- 1\n--- 2', '2:1'],
+    ['seed: *nowhere', '2:7'],
+    ['seed: !custom 3', '2:7'],
+    ['? [a]\n: 1', '2:3'],
+  ])('refuses malformed %j', (text, place) => {
+    const problems = problemsOf(`meshwright: 1\n${text}`)
+    expect(problems.map(({ code, at }) => `${code} ${at.file}:${at.line}:${at.column}`)).toContain(
+      `PLAN_SYNTAX plan.yaml:${place}`,
+    )
   })
 
   it('refuses repeated keys and merge keys', () => {
@@ -311,7 +311,7 @@ seed: 4294967295
   it('bounds what it reads', () => {
     expect(problemsOf(`meshwright: 1\nmodel: ${'x'.repeat(2 ** 20)}`)[0]!.message).toContain('too long')
     expect(problemsOf('['.repeat(50_000))).toMatchObject([{ message: 'the plan is nested too deeply' }])
-    const many = Array.from({ length: 40_000 }, (_, key) => `k${key}: 1`).join('\n')
+    const many = Array.from({ length: 20_000 }, (_, key) => `k${key}: 1`).join('\n')
     expect(problemsOf(many).length).toBeLessThanOrEqual(50)
     expect(problemsOf('\u0000\u0001\u0002\uFFFD')).toHaveLength(1)
   })

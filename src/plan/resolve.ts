@@ -262,7 +262,10 @@ function resolveSchedule(plan: PlanDocument, report: Report): Schedule | undefin
   const chosen = plan.schedule
   if (!('text' in chosen)) {
     try {
-      return generateSchedule(chosen.name, chainStages(pipeline, microbatches), chosen.parameters)
+      const made = generateSchedule(chosen.name, chainStages(pipeline, microbatches), chosen.parameters)
+      const [finding] = validateSchedule(made, { limit: 1 })
+      if (finding !== undefined) throw internalError(`schedule ${chosen.name}: ${finding.message}`)
+      return made
     } catch (error) {
       if (!(error instanceof MeshwrightError)) throw error
       return report('PLAN_SCHEDULE', ['schedule'], error.message, error.hint)

@@ -59,7 +59,7 @@ export function readYaml(text: string, file: string | undefined): { document: un
       at: at(pos[0]),
     }),
   )
-  const problems = malformed.length > 0 ? onePerLine(malformed) : repeatedKeys(yaml, at)
+  const problems = malformed.length > 0 ? onePerLine(malformed) : findLoose(yaml, at)
   if (problems.length > 0) throw new PlanError(problems.slice(0, maximumProblems), file)
   let document: unknown
   try {
@@ -77,10 +77,16 @@ function onePerLine(problems: readonly PlanProblem[]): PlanProblem[] {
   return problems.filter(({ at }) => !lines.has(at.line) && lines.add(at.line))
 }
 
-function repeatedKeys(yaml: Document.Parsed, at: (offset: number) => SourcePosition): PlanProblem[] {
+/** What the library does not place, or takes too long to find: repeated keys, and aliases of nothing. */
+function findLoose(yaml: Document.Parsed, at: (offset: number) => SourcePosition): PlanProblem[] {
   const problems: PlanProblem[] = []
+  const anchors = new Set<string>()
+  const anchor = (node: { readonly anchor?: string | undefined }): void => {
+    if (node.anchor !== undefined) anchors.add(node.anchor)
+  }
   visit(yaml, {
     Map(_, map) {
+      anchor(map)
       const seen = new Set<unknown>()
       for (const { key } of map.items) {
         if (!isScalar(key)) continue
@@ -92,6 +98,16 @@ function repeatedKeys(yaml: Document.Parsed, at: (offset: number) => SourcePosit
           })
         seen.add(key.value)
       }
+    },
+    Seq: (_, seq) => anchor(seq),
+    Scalar: (_, scalar) => anchor(scalar),
+    Alias(_, alias) {
+      if (!anchors.has(alias.source))
+        problems.push({
+          code: 'PLAN_SYNTAX',
+          message: `*${alias.source.slice(0, 60)} stands for nothing before it`,
+          at: at(alias.range?.[0] ?? 0),
+        })
     },
   })
   return problems

@@ -44,6 +44,14 @@ export function overlap(a: Region, b: Region): boolean {
   return a.start < b.end && b.start < a.end
 }
 
+/** The first of `rows` that is in none of `regions`; undefined when all are. */
+export function firstGap(regions: readonly Region[], rows: Region): number | undefined {
+  let reached = rows.start
+  for (const region of regions.toSorted((a, b) => a.start - b.start))
+    if (region.start <= reached) reached = Math.max(reached, region.end)
+  return reached >= rows.end ? undefined : reached
+}
+
 /** Bytes of one element. */
 export const elementBytes = { f32: 4, f64: 8, i32: 4, bool: 1 } as const
 

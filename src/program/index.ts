@@ -20,8 +20,10 @@ export {
   rolesByRank,
   submeshRanks,
 } from './mesh.ts'
-export { formatInstruction, formatOperand, formatValue } from './text/instruction.ts'
-export { printProgram } from './text/print.ts'
+export { formatInstruction } from './text/instruction.ts'
+export { formatOperand, formatValue } from './text/operands.ts'
+export { parseProgram } from './text/parse.ts'
+export { type PrintOptions, printProgram } from './text/print.ts'
 export { type TimedInstruction, timeProgram } from './timing.ts'
 export type * from './types.ts'
 export type { CycleEdge, Finding, InstructionPlace } from './verify/finding.ts'

@@ -67,18 +67,22 @@ export function groupRanks(mesh: ProgramMesh, own: Coordinates, group: Group): n
   const pipelines = group.axes.includes('pipeline')
     ? (group.pipelines ?? mesh.submeshes.map((_, pipeline) => pipeline))
     : [own.pipeline]
-  const members: number[] = []
-  for (const pipeline of pipelines) {
-    const { first, count } = submeshRanks(mesh, pipeline)
-    for (let rank = first; rank < first + count; rank++) {
-      const axes = coordinatesOf(mesh, rank).axes
-      const agrees = Object.keys(axes).every(
-        (axis) => group.axes.includes(axis) || axes[axis] === own.axes[axis],
-      )
-      if (agrees) members.push(rank)
-    }
-  }
-  return members
+  return pipelines
+    .flatMap((pipeline) => {
+      let offsets = [0]
+      for (const { name, size } of mesh.submeshes[pipeline] ?? []) {
+        const coordinate = own.axes[name]
+        const chosen = group.axes.includes(name)
+          ? Array.from({ length: size }, (_, index) => index)
+          : coordinate === undefined || coordinate >= size
+            ? []
+            : [coordinate]
+        offsets = offsets.flatMap((offset) => chosen.map((index) => offset * size + index))
+      }
+      const { first } = submeshRanks(mesh, pipeline)
+      return offsets.map((offset) => first + offset)
+    })
+    .sort((a, b) => a - b)
 }
 
 /** Ranks that follow `role`, ascending. */

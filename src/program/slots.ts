@@ -43,7 +43,8 @@ export function assignSlots(
     if (instruction.kind !== 'free') continue
     for (const value of instruction.values) {
       const buffer = values[value]?.buffer
-      if (buffer !== undefined && placed[value] === 1 && !isKept(buffer)) taken[buffer]![slots[value]!] = false
+      if (buffer !== undefined && placed[value] === 1 && !isKept(buffer))
+        taken[buffer]![slots[value]!] = false
     }
   }
   return { slots, counts }

@@ -15,4 +15,9 @@ export class Table<T> {
     this.ids.set(key, this.items.length)
     return this.items.push(item) - 1
   }
+
+  /** Index of an item that is there. */
+  find(item: T): number | undefined {
+    return this.ids.get(this.key(item))
+  }
 }

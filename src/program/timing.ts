@@ -6,6 +6,7 @@ import type { Instruction, Program, Role } from './types.ts'
 import { Merged } from './verify/cycles.ts'
 import { memoryEdges, streamEdges } from './verify/dependences.ts'
 import { rankGraph } from './verify/meetings.ts'
+import { rankViews } from './verify/ranks.ts'
 
 export interface TimedInstruction {
   readonly rank: number
@@ -26,7 +27,7 @@ export function timeProgram(program: Program): TimedInstruction[] {
     ranks: roleRanks(program.mesh, role),
     instructions: readInstructions(role.code),
   }))
-  const graph = rankGraph({ program, roles, budgetBytes: undefined, workspaceBytes: 0 })
+  const graph = rankGraph({ roles, ranks: rankViews(program, roles, Number.POSITIVE_INFINITY) })
   const merged = new Merged(graph.nodes)
   const first = new Map<string, number>()
   for (const { key, node } of graph.meetings) {

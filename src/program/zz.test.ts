@@ -1,16 +1,21 @@
 import { it } from 'vitest'
-import { writeFileSync } from 'node:fs'
-import { modelFromShortName } from '../models/index.ts'
-import { chainStages, generateSchedule } from '../schedule/index.ts'
-import { lowerPlan } from './lower/index.ts'
-import { printProgram } from './text/print.ts'
-import { verifyProgram } from './verify/index.ts'
+import { tinyProgram } from '../../test/support/programs.ts'
 import { readInstructions } from './columns.ts'
+import { roleRanks } from './mesh.ts'
+import { rankViews } from './verify/ranks.ts'
+import { rankGraph } from './verify/meetings.ts'
+import { memoryEdges, streamEdges } from './verify/dependences.ts'
+import { checkDeadlock, checkBufferedDeadlock } from './verify/deadlock.ts'
+const time = (name: string, f: () => unknown) => { const t = process.cpuUsage(); let r; for (let i=0;i<5;i++) r = f(); console.log(name, (process.cpuUsage(t).user / 5000).toFixed(1), Array.isArray(r) ? r.length : ''); }
 it('x', () => {
-  const model = modelFromShortName('gpt:layers=2,hidden=8,heads=2,context=8,vocab=16,mlp=16')
-  const plan = { sequence: 8, dtype: 'f64', stageOfBlock: [0,0,1,1], samplesPerMicrobatch: 6, stages: [{index:0, replicas:3},{index:1,replicas:2}], schedule: generateSchedule('1f1b', chainStages(2, 2), {}), microbatches: 2, bucketBytes: 8192, clip: 1, optimizer: {name:'adamw', settings:{}} }
-  const p = lowerPlan(plan as any, model)
-  console.log(JSON.stringify(verifyProgram(p)))
-  writeFileSync('/tmp/prog/short.txt', printProgram(p))
-  writeFileSync('/tmp/prog/p.json', JSON.stringify({...p, roles: p.roles.map(r => ({...r, code: readInstructions(r.code)}))}, null, 1))
+    const program = tinyProgram({ stages: 8, data: 4, microbatches: 64 })
+    const roles = program.roles.map((role, index) => ({ index, role, ranks: roleRanks(program.mesh, role), instructions: readInstructions(role.code) }))
+    const context = { program, roles, ranks: rankViews(program, roles), budgetBytes: undefined, workspaceBytes: 0 }
+    time('memory', () => roles.map(memoryEdges).flat())
+    time('stream', () => roles.map(streamEdges))
+    time('graph', () => rankGraph(context))
+    const g = rankGraph(context)
+    time('expand', () => g.expand((r) => memoryEdges(roles[r]!)))
+    time('deadlock', () => checkDeadlock(context))
+    time('buffered', () => checkBufferedDeadlock(context))
 })

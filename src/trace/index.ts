@@ -1,6 +1,6 @@
-export { writeChromeTrace } from './writeChrome.ts'
 export { traceFromStep } from './fromStep.ts'
 export { readChromeTrace } from './readChrome.ts'
 export { type TimeShare, timeShares } from './shares.ts'
 export { drawTimeline, formatSeconds, type TimelineOptions } from './timeline.ts'
 export { type Trace, type TraceEvent, type TraceKind, traceSeconds } from './types.ts'
+export { writeChromeTrace } from './writeChrome.ts'

@@ -1,7 +1,7 @@
 import { MeshwrightError } from '../base/index.ts'
 import type { Stream } from '../program/index.ts'
-import { chromeFormat, chromeVersion } from './writeChrome.ts'
 import type { Trace, TraceEvent, TraceKind } from './types.ts'
+import { chromeFormat, chromeVersion } from './writeChrome.ts'
 
 const kinds: readonly TraceKind[] = ['run', 'exchange', 'collective', 'move']
 const resources: readonly Stream['resource'][] = ['compute', 'network', 'host']

@@ -7,32 +7,29 @@ export interface TimelineOptions {
   /** Columns of the whole drawing. */
   readonly width: number
   /**
-   * Colours a piece of a row. `key` is the phase of a run, the name of one without a phase, `transfer` or `wait`.
-   * The text must come back with nothing added that takes columns.
+   * Colours a piece of a row: by the phase of a run, by the name of one without a phase, or as `transfer` or `wait`.
+   * What comes back must take as many columns.
    */
-  readonly paint?: (text: string, key: string) => string
+  readonly paint?: (phase: string, text: string) => string
 }
 
 const minimumCells = 10
 
 /**
- * A trace as text: a row for each rank, time to the right, and the scale below. A cell shows what took most of its
- * time: a run (its phase and micro-batch where they fit, then a line), `·` for a transfer that nothing computed
- * beside, nothing for waiting.
+ * A trace as lines of text: the scale, then a row for each rank. A cell shows what took most of its time: a run (its
+ * phase and micro-batch where they fit, then dashes), `.` for a transfer that nothing computed beside, blank for waiting.
  */
-export function drawTimeline(trace: Trace, options: TimelineOptions): string {
-  const paint = options.paint ?? ((text: string): string => text)
-  const labels = Array.from({ length: trace.ranks }, (_, rank) => `rank ${rank} `)
-  const margin = Math.max(0, ...labels.map((label) => label.length))
+export function drawTimeline(trace: Trace, options: TimelineOptions): string[] {
+  const paint = options.paint ?? ((_phase: string, text: string): string => text)
+  const labels = Array.from({ length: trace.ranks }, (_, rank) => `rank ${rank}  `)
+  const margin = Math.max('time  '.length, ...labels.map((label) => label.length))
   const cells = Math.max(minimumCells, Math.floor(options.width) - margin)
   const total = traceSeconds(trace)
   const rows = eventsByRank(trace).map((events, rank) => {
-    const row =
-      total > 0 ? drawRow(trace, events, total / cells, cells, paint) : paint(' '.repeat(cells), 'wait')
+    const row = total > 0 ? drawRow(trace, events, total / cells, cells, paint) : ''
     return `${labels[rank]!.padEnd(margin)}${row}`
   })
-  const end = formatSeconds(total)
-  return [...rows, `${' '.repeat(margin)}0${end.padStart(cells - 1)}`].join('\n')
+  return [`${'time'.padEnd(margin)}0${formatSeconds(total).padStart(cells - 1)}`, ...rows]
 }
 
 type Cell = TraceEvent | 'transfer' | 'wait'
@@ -42,7 +39,7 @@ function drawRow(
   events: readonly TraceEvent[],
   cellSeconds: number,
   cells: number,
-  paint: (text: string, key: string) => string,
+  paint: (phase: string, text: string) => string,
 ): string {
   const runs = events.filter((event) => isCompute(trace, event))
   const { compute, transfer } = busyIntervals(trace, events)
@@ -66,14 +63,14 @@ function drawRow(
   return text
 }
 
-function drawSpan(cell: Cell, width: number, paint: (text: string, key: string) => string): string {
-  if (cell === 'wait') return paint(' '.repeat(width), cell)
-  if (cell === 'transfer') return paint('·'.repeat(width), cell)
+function drawSpan(cell: Cell, width: number, paint: (phase: string, text: string) => string): string {
+  if (cell === 'wait') return paint(cell, ' '.repeat(width))
+  if (cell === 'transfer') return paint(cell, '.'.repeat(width))
   const key = cell.phase ?? cell.name
   const full = cell.phase === undefined || cell.microbatch === undefined ? key : `${key}${cell.microbatch}`
   // A micro-batch is shown whole or not at all: part of 12 would be another.
   const label = full.length <= width ? full : key.slice(0, width)
-  return paint(label.padEnd(width, '─'), key)
+  return paint(key, label.padEnd(width, '-'))
 }
 
 /** Seconds of each cell that the intervals cover. */

@@ -54,6 +54,17 @@ function reduction<K extends 'reduceSum' | 'reduceMax'>(
   }))
 }
 
+function labelled<K extends 'crossEntropy' | 'crossEntropyGradient'>(
+  op: K,
+  low: number,
+  high: number,
+): (dtype: FloatDType) => fc.Arbitrary<OpCase<K>> {
+  return custom(op, fc.tuple(shapes(0, 2), size(6)), (numbers, [rows, classes], dtype) => ({
+    attributes: {} as OpAttributes[K],
+    inputs: [numbers.floats(dtype, [...rows, classes], low, high), numbers.integers(rows, -1, classes - 1)],
+  }))
+}
+
 /** Any of the dtypes that movement of elements is defined on. */
 function anything(numbers: Numbers, shape: readonly number[], dtype: FloatDType): Tensor {
   const kind = numbers.integer(0, 5)
@@ -150,7 +161,7 @@ export const opCases: OpCases = {
         inputs: [numbers.bools(all[0]!), branch(all[1]!), branch(all[2]!)],
       }
     }),
-  geluTanhGradient: elementwise('geluTanhGradient', 2, (numbers, shape, _index, dtype) =>
+  geluTanhGradient: elementwise('geluTanhGradient', 3, (numbers, shape, _index, dtype) =>
     numbers.floats(dtype, shape, -4, 4),
   ),
   reduceSum: reduction('reduceSum'),
@@ -280,12 +291,6 @@ export const opCases: OpCases = {
       ],
     }),
   ),
-  crossEntropy: custom(
-    'crossEntropy',
-    fc.tuple(shapes(0, 2), size(6)),
-    (numbers, [rows, classes], dtype) => ({
-      attributes: {},
-      inputs: [numbers.floats(dtype, [...rows, classes], -4, 4), numbers.integers(rows, -1, classes - 1)],
-    }),
-  ),
+  crossEntropy: labelled('crossEntropy', -4, 4),
+  crossEntropyGradient: labelled('crossEntropyGradient', 0, 1),
 }

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { internalError } from '../../base/index.ts'
 import { syncFolder, writeFileAtomic } from '../atomicFile.ts'
 import { writeFailure } from '../fileErrors.ts'
+import { makeFolder } from '../makeFolder.ts'
 import { type TensorToWrite, writeSafetensors } from '../safetensors/write.ts'
 import { type CheckpointDescription, descriptionFile, printDescription, stateFile } from './description.ts'
 import { latestFile, listCheckpoints, removeUnfinished, replacedSuffix, stepFolder } from './folders.ts'
@@ -35,7 +36,7 @@ export async function writeCheckpoint(
   const path = join(directory, name)
   const unfinished = `${path}.tmp`
   try {
-    mkdirSync(directory, { recursive: true })
+    makeFolder(directory)
     removeUnfinished(directory)
     mkdirSync(unfinished)
     // The format entry is what other libraries look for before they load a file.

@@ -81,7 +81,7 @@ function expected(
 
 function noise(length: number, seed: number, Kind: Float32ArrayConstructor | Float64ArrayConstructor) {
   let word = seed
-  return Kind.from({ length }, () => {
+  return new Kind(length).map(() => {
     word = (Math.imul(word, 1664525) + 1013904223) | 0
     return (word / 2 ** 31) * 10 ** ((word >>> 8) % 7)
   })

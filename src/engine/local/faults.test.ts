@@ -171,6 +171,55 @@ describe('faults', () => {
     expect(error.message).toMatch(/expected transfer 8 of 8 bytes from rank 0, got transfer 9 of 8 bytes/)
   })
 
+  /** Three ranks that compute and then reduce, each expecting a collective of these ids. */
+  function reduction(ids: readonly number[]): Program {
+    return handmade({
+      replicas: [1, 1, 1],
+      groups: [{ name: 'all', axes: ['pipeline', 'data'] }],
+      tasks: [graphTask('F', scaleGraph([2], 2))],
+      roles: ids.map((collective, pipeline) => ({
+        pipeline,
+        buffers: [plainBuffer('x', [2]), stateBuffer(`s${pipeline}`, [2])],
+        values: [
+          { buffer: 1, step: 0, slot: 0 },
+          { buffer: 0, slot: 0 },
+        ],
+        code: [
+          {
+            kind: 'run',
+            stream: stream.compute,
+            task: 0,
+            reads: [{ value: 0 }],
+            writes: [{ value: 1, mode: 'set' }],
+          },
+          {
+            kind: 'collective',
+            stream: stream.reduce,
+            collective,
+            operation: 'allReduce',
+            reduce: 'sum',
+            group: 0,
+            operand: { value: 1 },
+          },
+        ],
+      })),
+    })
+  }
+
+  it('frees ranks that wait in a collective for one that died', async () => {
+    const engine = await start(reduction([4, 4, 4]), { faults: { rank: 1, step: 1, kind: 'exit' } })
+    await engine.step(noInput)
+    const error = await failureOf(engine.step(noInput))
+    expect(error.message).toMatch(/^rank 1, .*all-reduce #4 sum x over all.*exit code 7/)
+  })
+
+  it('refuses to reduce what the others do not reduce', async () => {
+    const engine = await start(reduction([4, 4, 6]))
+    const error = await failureOf(engine.step(noInput))
+    expect(error).toMatchObject({ code: 'RUN_COLLECTIVE_MISMATCH', exitCode: 5 })
+    expect(error.message).toMatch(/collective (4 met collective 6|6 met collective 4) of rank/)
+  })
+
   it('leaves a step that is stopped', async () => {
     const engine = await start(chain(), { faults: { rank: 0, step: 0, kind: 'hang' }, hangSeconds: 0.5 })
     const step = failureOf(engine.step(noInput))

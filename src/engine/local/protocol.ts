@@ -1,6 +1,7 @@
 import type { ExitCode } from '../../base/index.ts'
 import type { Program, Role, Task } from '../../program/index.ts'
 import type { HostLayout } from './hostLayout.ts'
+import type { SpinTimes } from './signals.ts'
 import type { WasmMemory } from './wasm/index.ts'
 
 /** For tests: what goes wrong, in the middle of the step of that number (from 0). */
@@ -22,9 +23,8 @@ export interface WorkerSetup {
   readonly probe: Uint8Array
   readonly host: WasmMemory
   readonly layout: HostLayout
-  readonly trace: boolean
   readonly checkFinite: boolean
-  readonly spinMilliseconds: number
+  readonly spin: SpinTimes
   readonly fault: Fault | undefined
 }
 

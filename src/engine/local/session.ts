@@ -25,7 +25,7 @@ const sessionOptions: InferenceSession.SessionOptions = {
   intraOpNumThreads: 1,
   interOpNumThreads: 1,
   executionMode: 'sequential',
-  graphOptimizationLevel: 'disabled',
+  graphOptimizationLevel: 'basic',
   enableMemPattern: false,
   enableCpuMemArena: true,
   // Errors are thrown and reported by us.

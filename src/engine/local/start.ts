@@ -1,6 +1,7 @@
+import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { availableParallelism } from 'node:os'
-import { exitCodes, MeshwrightError } from '../../base/index.ts'
+import { exitCodes, internalError, MeshwrightError } from '../../base/index.ts'
 import { type Program, type Role, readInstructions, rolesByRank, type Task } from '../../program/index.ts'
 import type { Engine } from '../types.ts'
 import { Crew } from './crew.ts'
@@ -10,7 +11,7 @@ import { withNullOutput } from './nullOutputModel.ts'
 import { encodeOnnxModel } from './onnx/index.ts'
 import type { Fault, WorkerSetup } from './protocol.ts'
 import { noRuntimeError, probeGraph } from './session.ts'
-import { Signals } from './signals.ts'
+import { Signals, type SpinTimes } from './signals.ts'
 import { canFuse, createMemory, maximumPages, pageBytes, type WasmMemory } from './wasm/index.ts'
 
 export interface LocalEngineOptions {
@@ -24,8 +25,13 @@ export interface LocalEngineOptions {
   readonly faults?: Fault
 }
 
-/** How long a waiting worker looks before it sleeps, where it has a core to itself. */
 const spinMilliseconds = 0.1
+
+/** Between steps the thread that gives them needs a core too. */
+function spinTimes(ranks: number): SpinTimes {
+  const cores = availableParallelism()
+  return { step: ranks <= cores ? spinMilliseconds : 0, idle: ranks < cores ? spinMilliseconds : 0 }
+}
 
 /**
  * Starts a worker for each rank of `program`. Whoever calls this must call `stop()`, after a failure too. Throws
@@ -52,9 +58,8 @@ export async function createLocalEngine(program: Program, options: LocalEngineOp
       probe,
       host,
       layout,
-      trace: options.trace ?? false,
       checkFinite: options.checkFinite ?? true,
-      spinMilliseconds: roles.length <= availableParallelism() ? spinMilliseconds : 0,
+      spin: spinTimes(roles.length),
       fault: options.faults?.rank === rank ? options.faults : undefined,
     }),
   )
@@ -66,7 +71,9 @@ export async function createLocalEngine(program: Program, options: LocalEngineOp
 function workerFile(): URL {
   const here = import.meta.url
   if (!here.endsWith('.ts')) return new URL('./worker.js', here)
-  return new URL('../../../dist/engine/local/worker.js', here)
+  const built = new URL('../../../dist/engine/local/worker.js', here)
+  if (!existsSync(built)) throw internalError('workers run from the build: npm run build')
+  return built
 }
 
 function requireRuntime(): void {

@@ -19,7 +19,7 @@ import { Aborted, abortReasons, Signals, Waiter } from './signals.ts'
 const setup = workerData as WorkerSetup
 const port = parentPort!
 const signals = new Signals(setup.host.buffer, setup.layout.results.length)
-const waiter = new Waiter(signals, setup.rank, setup.spinMilliseconds)
+const waiter = new Waiter(signals, setup.rank, setup.spin)
 const clock = new StepClock(setup.host, setup.layout.traces[setup.rank], setup.role.code.length)
 
 await serve()

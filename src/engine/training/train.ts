@@ -1,5 +1,6 @@
 import type { Dataset } from '../../data/index.ts'
 import type { LearningRateSpec, Optimizer } from '../../optimizers/index.ts'
+import { stateTensors } from '../state.ts'
 import type { Engine, RankCounters, StateTensors, StepResult } from '../types.ts'
 import { evaluationInput, stepInput } from './step.ts'
 
@@ -72,7 +73,9 @@ async function validate(state: StateTensors, options: TrainOptions): Promise<num
   const count = Math.min(dataset.validationBatches, options.validationBatches ?? Number.POSITIVE_INFINITY)
   if (count === 0 || options.evaluator === undefined) return undefined
   const evaluator = await options.evaluator()
-  await evaluator.writeState(state)
+  // A forward has no use for optimizer states, and takes none.
+  const names = stateTensors(evaluator.program)
+  await evaluator.writeState(new Map([...state].filter(([name]) => names.has(name))))
   let loss = 0
   let targets = 0
   for (let index = 0; index < count; index++) {

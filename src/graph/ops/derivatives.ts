@@ -48,14 +48,6 @@ export function sumTo(builder: GraphBuilder, value: ValueId, target: TensorType)
   return reshapeTo(builder, builder.one('reduceSum', [value], { dims, keepDims: false }), target)
 }
 
-/** Mean over the last dim, which stays with size 1. */
-export function lastMean(builder: GraphBuilder, value: ValueId): ValueId {
-  const { shape } = builder.type(value)
-  const last = shape.length - 1
-  const sum = builder.one('reduceSum', [value], { dims: [last], keepDims: true })
-  return scaled(builder, sum, 1 / shape[last]!)
-}
-
 /** The cotangent of the first output of an op whose other outputs exist for its own derivative only. */
 export function onlyFirstCotangent<K extends OpName>(op: K, context: VjpContext<K>): ValueId {
   const [first, ...others] = context.cotangents

@@ -4,7 +4,7 @@ import { attention } from './attention.ts'
 import { add, and, div, equal, less, max, min, multiply, sub } from './binary.ts'
 import { geluTanh, geluTanhGradient } from './gelu.ts'
 import { causalMask, fill, iota, rotaryTable } from './generators.ts'
-import { crossEntropy } from './loss.ts'
+import { crossEntropy, crossEntropyGradient } from './loss.ts'
 import { matmul } from './matmul.ts'
 import { broadcast, reshape, transpose } from './movement.ts'
 import { layerNorm, rmsNorm, softmax } from './norms.ts'
@@ -60,6 +60,7 @@ export const opTable: OpTable = {
   rmsNorm,
   attention,
   crossEntropy,
+  crossEntropyGradient,
 }
 
 export const opNames: readonly OpName[] = Object.keys(opTable) as OpName[]

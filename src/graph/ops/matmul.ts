@@ -1,8 +1,9 @@
+import type { GraphBuilder } from '../builder.ts'
 import type { OnnxEmitter, OpRule } from '../rule.ts'
-import { axesOf, elementCount, tensorType } from '../tensor.ts'
-import type { FloatDType, OpAttributes, Tensor, TensorType } from '../types.ts'
+import { axesOf, elementCount, sameShape, tensorType } from '../tensor.ts'
+import type { FloatDType, OpAttributes, Tensor, TensorType, ValueId } from '../types.ts'
 import { costOf } from './cost.ts'
-import { reshapeTo, sumTo } from './derivatives.ts'
+import { mul, reshapeTo, sumTo } from './derivatives.ts'
 import { broadcastStrides, offsetsOf, pick, rowMajorStrides, zeros } from './elements.ts'
 import { contrib, isExactF32, one, scalarConstant } from './lowering.ts'
 import { broadcastAxes, broadcastShapes, commonDType, requireOperands, shapeError } from './shapes.ts'
@@ -78,13 +79,6 @@ function asRowMajor(tensor: Tensor, swap: boolean): Tensor['data'] {
   ).data
 }
 
-/**
- * How many times more elements a transposed left operand must have than the right one and the result together before
- * those are transposed in its place. Gradients of a wide head and of attention's keys and values lie above it, those
- * of a square weight below; measured with ONNX Runtime 1.30 on the CPU.
- */
-const transposeElsewhere = 1.75
-
 /** Emits the product of matrices in the last two dims, times `scale`. */
 export function emitMatmul(
   emit: OnnxEmitter,
@@ -94,14 +88,17 @@ export function emitMatmul(
   { transposeA, transposeB, scale }: Attributes,
 ): string {
   if (!transposeA) return emitProduct(emit, a, b, types[0].dtype as FloatDType, transposeB, scale)
-  // Explicit transposes: on most sizes of weight gradients they beat the fused transposed product.
+  // Explicit transposes beat the fused transposed product on most weight gradients, and take time by their elements: a
+  // transposed left operand no smaller than the right one and the result together is left as it is, and those are
+  // transposed in its place. So with wide heads, long sequences (.97 of a step at hidden 512) and attention's keys and
+  // values, whose result is transposed next in any case.
   const [countA, countB, countResult] = types.map((type) => elementCount(type.shape)) as [
     number,
     number,
     number,
   ]
   const dtype = types[0].dtype as FloatDType
-  if (!transposeB && countA > transposeElsewhere * (countB + countResult)) {
+  if (!transposeB && countA >= countB + countResult) {
     const flipped = emitProduct(emit, emitSwap(emit, b, types[1]), a, dtype, false, scale)
     return emitSwap(emit, flipped, types[2])
   }
@@ -155,10 +152,14 @@ export const matmul: OpRule<'matmul'> = {
   vjp: [
     ({ builder, attributes: { transposeA, transposeB, scale }, inputs, cotangents }) => {
       const [a, b] = inputs as [number, number]
-      const product = transposeA
-        ? builder.one('matmul', [b, cotangents[0]!], { transposeA: transposeB, transposeB: true, scale })
-        : builder.one('matmul', [cotangents[0]!, b], { transposeA: false, transposeB: !transposeB, scale })
-      return sumTo(builder, product, builder.type(a))
+      if (transposeA) {
+        const attributes = { transposeA: transposeB, transposeB: true, scale }
+        return sumTo(builder, builder.one('matmul', [b, cotangents[0]!], attributes), builder.type(a))
+      }
+      const { value, rowScale } = withoutRowScale(builder, cotangents[0]!, builder.type(a))
+      const attributes = { transposeA: false, transposeB: !transposeB, scale }
+      const product = builder.one('matmul', [value, b], attributes)
+      return sumTo(builder, scaledRows(builder, product, rowScale), builder.type(a))
     },
     ({ builder, attributes: { transposeA, transposeB, scale }, inputs, cotangents }) => {
       let [a] = inputs as [number, number]
@@ -166,8 +167,9 @@ export const matmul: OpRule<'matmul'> = {
       const type = builder.type(inputs[1]!)
       // A weight shared by the whole batch: one long product, not one for each sample and a sum.
       if (type.shape.length === 2 && !transposeA) {
-        a = flattened(builder.type(a), (target) => reshapeTo(builder, inputs[0]!, target))
-        dy = flattened(builder.type(dy), (target) => reshapeTo(builder, cotangents[0]!, target))
+        const { value, rowScale } = withoutRowScale(builder, dy, builder.type(a))
+        a = flattened(builder, scaledRows(builder, a, rowScale))
+        dy = flattened(builder, value)
       }
       const product = transposeB
         ? builder.one('matmul', [dy, a], { transposeA: true, transposeB: transposeA, scale })
@@ -203,9 +205,36 @@ export const matmul: OpRule<'matmul'> = {
   },
 }
 
-/** Applies `reshape` with the type in which all dims but the last have become one. */
-function flattened(type: TensorType, reshape: (target: TensorType) => number): number {
+/** `value` with all dims but the last as one. */
+function flattened(builder: GraphBuilder, value: ValueId): ValueId {
+  const type = builder.type(value)
   const last = type.shape.at(-1)!
   const rows = elementCount(type.shape.slice(0, -1))
-  return reshape(tensorType(type.dtype, [rows, last], ['', axesOf(type).at(-1)!]))
+  return reshapeTo(builder, value, tensorType(type.dtype, [rows, last], ['', axesOf(type).at(-1)!]))
+}
+
+interface RowScaled {
+  readonly value: ValueId
+  /** [..., 1], where the rows are still to be multiplied by it. */
+  readonly rowScale: ValueId | undefined
+}
+
+/**
+ * A cotangent of the shape [..., columns] that is some value times a column, taken apart where both gradients together
+ * have no more elements to scale than it has: diag(s) D B = diag(s) (D B) and A' diag(s) D = (diag(s) A)' D. The head of
+ * a language model has many times more columns than inner elements.
+ */
+function withoutRowScale(builder: GraphBuilder, cotangent: ValueId, operand: TensorType): RowScaled {
+  const whole = { value: cotangent, rowScale: undefined }
+  const node = builder.producer(cotangent)
+  const { shape } = builder.type(cotangent)
+  if (node?.op !== 'mul' || 2 * operand.shape.at(-1)! > shape.at(-1)!) return whole
+  if (!sameShape(operand.shape.slice(0, -1), shape.slice(0, -1))) return whole
+  const [value, rowScale] = node.inputs as [ValueId, ValueId]
+  const isColumn = sameShape(builder.type(rowScale).shape, [...shape.slice(0, -1), 1])
+  return isColumn && sameShape(builder.type(value).shape, shape) ? { value, rowScale } : whole
+}
+
+function scaledRows(builder: GraphBuilder, value: ValueId, rowScale: ValueId | undefined): ValueId {
+  return rowScale === undefined ? value : mul(builder, value, rowScale)
 }

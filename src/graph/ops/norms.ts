@@ -1,7 +1,8 @@
+import type { GraphBuilder } from '../builder.ts'
 import type { OnnxEmitter, OpRule } from '../rule.ts'
-import type { DType, FloatDType, OpName, TensorType } from '../types.ts'
+import type { DType, FloatDType, OpName, TensorType, ValueId } from '../types.ts'
 import { perInputElement } from './cost.ts'
-import { lastMean, mul, onlyFirstCotangent, sub, sumTo } from './derivatives.ts'
+import { add, mul, onlyFirstCotangent, scaled, sub, sumTo } from './derivatives.ts'
 import { zeros } from './elements.ts'
 import { integers, one, scalarConstant } from './lowering.ts'
 import { commonDType, requireOperands, shapeError, withLastSize } from './shapes.ts'
@@ -30,6 +31,20 @@ function emitInverseRoot(emit: OnnxEmitter, x: string, dtype: FloatDType, epsilo
   const square = emitLastMean(emit, one(emit, 'Mul', [x, x]))
   const shifted = one(emit, 'Add', [square, scalarConstant(emit, dtype, epsilon)])
   return one(emit, 'Reciprocal', [one(emit, 'Sqrt', [shifted])])
+}
+
+/**
+ * Mean of x weight over the last dim, as a product of x and weight / n. Of `x normal` the derivative with respect to
+ * weight needs x normal as well, so that this takes no pass of its own over the elements.
+ */
+function weightedMean(builder: GraphBuilder, x: ValueId, weight: ValueId): ValueId {
+  const [size] = builder.type(weight).shape as [number]
+  const column = builder.one('reshape', [scaled(builder, weight, 1 / size)], { shape: [size, 1] })
+  const attributes = { transposeA: false, transposeB: false, scale: 1 }
+  const { shape } = builder.type(x)
+  if (shape.length > 1) return builder.one('matmul', [x, column], attributes)
+  const row = builder.one('reshape', [x], { shape: [1, size] })
+  return builder.one('reshape', [builder.one('matmul', [row, column], attributes)], { shape: [1] })
 }
 
 export const softmax: OpRule<'softmax'> = {
@@ -74,15 +89,16 @@ export const layerNorm: OpRule<'layerNorm'> = {
     return [inputs[0]!, column, column]
   },
   vjp: [
-    // With n = (x - mean) / deviation and g = dy weight: dx = (g - mean(g) - n mean(g n)) / deviation.
+    // With n = (x - mean) / deviation and g = dy weight: dx = (g - (n mean(g n) + mean(g))) / deviation.
     (context) => {
       const { builder, inputs, outputs } = context
       const inverse = outputs[2]!
+      const cotangent = onlyFirstCotangent('layerNorm', context)
       const normal = mul(builder, sub(builder, inputs[0]!, outputs[1]!), inverse)
-      const weighted = mul(builder, onlyFirstCotangent('layerNorm', context), inputs[1]!)
-      const shift = lastMean(builder, weighted)
-      const stretch = mul(builder, normal, lastMean(builder, mul(builder, weighted, normal)))
-      return mul(builder, inverse, sub(builder, sub(builder, weighted, shift), stretch))
+      const shift = weightedMean(builder, cotangent, inputs[1]!)
+      const stretch = weightedMean(builder, mul(builder, cotangent, normal), inputs[1]!)
+      const along = add(builder, mul(builder, normal, stretch), shift)
+      return mul(builder, sub(builder, mul(builder, cotangent, inputs[1]!), along), inverse)
     },
     (context) => {
       const { builder, inputs, outputs } = context
@@ -145,9 +161,10 @@ export const rmsNorm: OpRule<'rmsNorm'> = {
       const { builder, inputs, outputs } = context
       const inverse = outputs[1]!
       const normal = mul(builder, inputs[0]!, inverse)
-      const weighted = mul(builder, onlyFirstCotangent('rmsNorm', context), inputs[1]!)
-      const stretch = mul(builder, normal, lastMean(builder, mul(builder, weighted, normal)))
-      return mul(builder, inverse, sub(builder, weighted, stretch))
+      const cotangent = onlyFirstCotangent('rmsNorm', context)
+      const stretch = weightedMean(builder, mul(builder, cotangent, normal), inputs[1]!)
+      const weighted = mul(builder, cotangent, inputs[1]!)
+      return mul(builder, sub(builder, weighted, mul(builder, normal, stretch)), inverse)
     },
     (context) => {
       const { builder, inputs, outputs } = context

@@ -149,15 +149,16 @@ describe('composites', () => {
 
   it('crossEntropy sums over the labels that count', () => {
     const logits = tensor([3, 2], [0, Math.log(3), 5, 5, 7, -7])
-    const [loss, logProbabilities] = apply('crossEntropy', [logits, ids([3], [1, 0, -1])], {})
+    const [loss, probabilities] = apply('crossEntropy', [logits, ids([3], [1, 0, -1])], {})
     expectClose(loss!.data, [Math.log(4 / 3) + Math.log(2)])
-    expectClose(logProbabilities!.data.slice(0, 4), [
-      -Math.log(4),
-      Math.log(3 / 4),
-      -Math.log(2),
-      -Math.log(2),
-    ])
+    expectClose(probabilities!.data.slice(0, 4), [1 / 4, 3 / 4, 1 / 2, 1 / 2])
     expect(() => apply('crossEntropy', [logits, ids([3], [0, 0, 2])], {})).toThrow('label 2 among 2 classes')
+  })
+
+  it('crossEntropyGradient takes 1 from the probability of each label that counts', () => {
+    const probabilities = tensor([3, 2], [0.25, 0.75, 0.5, 0.5, 1, 0])
+    const [gradient] = apply('crossEntropyGradient', [probabilities, ids([3], [1, 0, -1])], {})
+    expectClose(gradient!.data, [0.25, -0.25, -0.5, 0.5, 1, 0])
   })
 
   it.each([

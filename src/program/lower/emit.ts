@@ -1,6 +1,7 @@
 import { internalError } from '../../base/index.ts'
 import type { Action } from '../../schedule/index.ts'
 import { encodeInstructions } from '../columns.ts'
+import { leastCommonMultiple } from '../integers.ts'
 import { assignSlots } from '../slots.ts'
 import { Table } from '../table.ts'
 import type {
@@ -19,7 +20,7 @@ import type {
 } from '../types.ts'
 import { type Dag, type DagNode, type DagOperand, type DagValue, participants } from './dag.ts'
 import { lastUses } from './lifetimes.ts'
-import { leastCommonMultiple, splitModulus, splitPieces } from './replicas.ts'
+import { splitModulus, splitPieces } from './replicas.ts'
 
 /** Turns the ordered DAG into roles: one for each actor, or several where replicas of it do different things. */
 export function emitProgram(

@@ -1,4 +1,5 @@
 import { internalError } from '../../base/index.ts'
+import { greatestCommonDivisor } from '../integers.ts'
 import type { Peer, Region } from '../types.ts'
 
 /** One end of a transfer between `own` replicas that hold equal, contiguous shares of the rows and `other` that do too. */
@@ -53,12 +54,4 @@ export function splitPieces(split: Split, remainder: number): Piece[] {
     })
   }
   return pieces
-}
-
-export function greatestCommonDivisor(a: number, b: number): number {
-  return b === 0 ? a : greatestCommonDivisor(b, a % b)
-}
-
-export function leastCommonMultiple(a: number, b: number): number {
-  return (a / greatestCommonDivisor(a, b)) * b
 }

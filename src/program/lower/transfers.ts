@@ -20,9 +20,11 @@ export function lowerTransfers(
       const readers = consumers(stages, name).map((stage) => stages[stage]!)
       const several = readers.length > 1
       const type = outputType(producer.piece.graph, name)
+      // Integers have no cotangent, and a backward may not depend on one.
+      const returns = producer.tasks.B.inputs.some((input) => input.name === `d.${name}`)
       for (let microbatch = 0; microbatch < microbatches; microbatch++) {
         forward(dag, producer, readers, name, microbatch)
-        if (method === 'infer') continue
+        if (method === 'infer' || !returns) continue
         const arrived = readers.map((reader) => {
           const buffer = several ? names.cotangentFrom(name, reader.stage) : `d.${name}`
           if (reader.actor !== producer.actor) {

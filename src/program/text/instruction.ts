@@ -41,7 +41,13 @@ export function instructionParts(program: Program, role: Role, instruction: Inst
     }
     case 'free':
       return [
-        ['free', ...formatOperands(role, instruction.values.map((value) => ({ value })))].join(' '),
+        [
+          'free',
+          ...formatOperands(
+            role,
+            instruction.values.map((value) => ({ value })),
+          ),
+        ].join(' '),
       ]
   }
 }

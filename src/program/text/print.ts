@@ -1,75 +1,75 @@
-import { readInstruction } from '../columns.ts'
-import { roleRanks } from '../mesh.ts'
-import type { BufferSpec, Program, Role, Task } from '../types.ts'
-import { formatAction, instructionText } from './instruction.ts'
+import type { Program, Role } from '../types.ts'
+import { printRole } from './printRole.ts'
+import { printTask } from './printTask.ts'
+import { printName } from './tokens.ts'
 
-/** The text form of a Program: what each role does, in order. */
-export function printProgram(program: Program, options: { readonly roles?: readonly Role[] } = {}): string {
+export interface PrintOptions {
+  /** Only these roles, not all. */
+  readonly roles?: readonly Role[]
+  /** Everything, so that `parseProgram` gives the program back: graphs of tasks and contents of packs as well. */
+  readonly full?: boolean
+}
+
+/**
+ * The text form of a program: what each role does, in order. What is left out unless `full` is said in comments.
+ *
+ * ```
+ * program 1
+ * work gradient: 2 stages, 4 microbatches
+ * channel slots 2
+ *
+ * mesh pipeline=0..1: data=2
+ * stream compute: compute
+ * stream forward: network
+ * group data: data
+ * task F0: graph                                  # in full: its ports, and its graph in the graph room's text form
+ *
+ * role pipeline=0                                 # 2 ranks: 0,1
+ *   buffer w0:     f64[792]   x 1 state
+ *   buffer tokens: i32[2, 8]  x 2
+ *   compute run F0 tokens[0] w0[t] -> x0[0] r0.0..4[0] for F stage 0 m0
+ *   forward send #6 x0[0] to pipeline+1 ; free x0[0]
+ *   reduce  all-reduce #10 sum g0{0:128} over data
+ * ```
+ *
+ * `x0[0]` is the value of micro-batch 0, `w0[t+1]` what the step leaves of state `w0`, `{0:128}` a range of the first
+ * dim, `r0.0..4[0]` five values, ` +=` a write that adds. Slots follow from the order (see slots.ts); `slot x0[1] 2`
+ * says so where they do not. A line that begins with `->`, `|`, `;` or `for` goes on with the one before.
+ */
+export function printProgram(program: Program, options: PrintOptions = {}): string {
+  const full = options.full ?? false
+  const { method, stages, microbatches } = program.work
   const lines = [
     'program 1',
-    `stages ${program.work.stages}, ${program.work.microbatches} micro-batches`,
-    ...program.mesh.submeshes.map(
-      (axes, pipeline) =>
-        `mesh pipeline=${pipeline}: ${axes.map((axis) => `${axis.name} ${axis.size}`).join(', ')}`,
-    ),
+    `work ${printName(method)}: ${stages} stages, ${microbatches} microbatches`,
     `channel slots ${program.channelSlots}`,
-    ...program.streams.map((stream) => `stream ${stream.name}: ${stream.resource}`),
-    ...program.groups.map((group) => {
-      const at = group.pipelines === undefined ? '' : ` at pipeline ${group.pipelines.join(',')}`
-      return `group ${group.name}: ${group.axes.join(',')}${at}`
+    '',
+    ...printMesh(program),
+    '',
+    ...program.streams.map((stream) => `stream ${printName(stream.name)}: ${stream.resource}`),
+    ...(program.groups.length === 0 ? [] : ['']),
+    ...program.groups.map(({ name, axes, pipelines }) => {
+      const at = pipelines === undefined ? '' : ` at pipeline ${pipelines.join(', ')}`
+      return `group ${printName(name)}: ${axes.map(printName).join(', ')}${at}`
     }),
-    ...program.tasks.map(formatTask),
+    ...(full ? [] : ['']),
+    ...program.tasks.flatMap((task) => [...(full ? [''] : []), ...printTask(task, full)]),
   ]
-  for (const role of options.roles ?? program.roles) lines.push('', ...printRole(program, role))
+  for (const role of options.roles ?? program.roles) lines.push('', ...printRole(program, role, full))
   return `${lines.join('\n')}\n`
 }
 
-function formatTask(task: Task): string {
-  if (task.kind === 'kernel') return `task ${task.name}: kernel ${task.kernel}`
-  const { graph } = task
-  return `task ${task.name}: ${graph.nodes.length} ops, ${graph.inputs.length} inputs, ${graph.outputs.length} outputs, hash ${task.hash}`
-}
-
-function printRole(program: Program, role: Role): string[] {
-  const ranks = roleRanks(program.mesh, role)
-  const lines = [
-    `role ${role.name}  # ${ranks.length} rank${ranks.length === 1 ? '' : 's'}: ${abbreviate(ranks)}`,
-    ...role.buffers.map((buffer) => `  buffer ${formatBuffer(buffer)}`),
-  ]
-  const width = Math.max(...program.streams.map((stream) => stream.name.length))
-  for (let index = 0; index < role.code.length; index++) {
-    const instruction = readInstruction(role.code, index)
-    const text = instructionText(program, role, instruction)
-    if (instruction.kind === 'free') {
-      const last = lines.pop()!
-      const [code, comment] = splitComment(last)
-      lines.push(comment === '' ? `${code} ; ${text}` : `${code} ; ${text}  ${comment}`)
-      continue
-    }
-    const stream = program.streams[instruction.stream]?.name ?? '?'
-    const action =
-      instruction.kind === 'run' && instruction.action !== undefined
-        ? `  # ${formatAction(role.actions[instruction.action]!)}`
-        : ''
-    lines.push(`  ${stream.padEnd(width)} ${text}${action}`)
+/** Neighbours with equal axes share a line. */
+function printMesh({ mesh }: Program): string[] {
+  const texts = mesh.submeshes.map((axes) =>
+    axes.map(({ name, size }) => ` ${printName(name)}=${size}`).join(','),
+  )
+  const lines: string[] = []
+  for (let from = 0; from < texts.length; ) {
+    let end = from + 1
+    while (texts[end] === texts[from]) end++
+    lines.push(`mesh pipeline=${from}${end === from + 1 ? '' : `..${end - 1}`}:${texts[from]}`)
+    from = end
   }
   return lines
-}
-
-function splitComment(line: string): [string, string] {
-  const at = line.indexOf('  # ')
-  return at < 0 ? [line, ''] : [line.slice(0, at), line.slice(at + 2)]
-}
-
-function formatBuffer(buffer: BufferSpec): string {
-  const kind = buffer.state === true ? ' state' : buffer.constant === undefined ? '' : ' constant'
-  const pack = buffer.pack === undefined ? '' : ` of ${buffer.pack.length} tensors`
-  return `${buffer.name}: ${buffer.dtype}[${buffer.shape.join(', ')}] x ${buffer.slots}${kind}${pack}`
-}
-
-function abbreviate(ranks: readonly number[]): string {
-  const first = ranks[0]!
-  const last = ranks.at(-1)!
-  if (ranks.length > 2 && last - first === ranks.length - 1) return `${first}..${last}`
-  return ranks.length > 8 ? `${ranks.slice(0, 8).join(',')},…` : ranks.join(',')
 }

@@ -133,7 +133,11 @@ export class TextReader {
     return items
   }
 
-  fail(message: string, at: { readonly line: number; readonly column: number }, hint?: string): MeshwrightError {
+  fail(
+    message: string,
+    at: { readonly line: number; readonly column: number },
+    hint?: string,
+  ): MeshwrightError {
     return this.failAt(message, at, hint)
   }
 
@@ -157,7 +161,11 @@ export class TextReader {
   private failAt(message: string, at: { line: number; column: number }, hint?: string): MeshwrightError {
     const { line, column } = at
     const place = this.file === undefined ? { line, column } : { file: this.file, line, column }
-    return new MeshwrightError('PROGRAM_TEXT', message, hint === undefined ? { at: place } : { at: place, hint })
+    return new MeshwrightError(
+      'PROGRAM_TEXT',
+      message,
+      hint === undefined ? { at: place } : { at: place, hint },
+    )
   }
 }
 

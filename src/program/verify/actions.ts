@@ -1,83 +1,119 @@
 import { internalError } from '../../base/index.ts'
-import { methods } from '../../schedule/index.ts'
+import { methods, type ScheduleMethod } from '../../schedule/index.ts'
 import type { Finding, RoleView, VerifyContext } from './finding.ts'
 
-/** Every action of the method's set once, on every rank of its stage. A fused `FB` counts as F and as B. */
+/** Instructions that do each phase of one stage and micro-batch. */
+type Places = Map<string, number[]>
+
+/** By stage, then by micro-batch. */
+type Done = Map<number, Map<number, Places>>
+
+/**
+ * Every action of the method's set once, on every rank of its stage: ranks at one pipeline coordinate do the same
+ * stages, and no other coordinate does them. A fused `FB` counts as F and as B.
+ */
 export function checkActions({ program, roles }: VerifyContext): Finding[] {
-  const { stages, microbatches } = program.work
   const method = methods.get(program.work.method)
   if (method === undefined) throw internalError(`no method ${program.work.method}`)
+  const { stages, microbatches } = program.work
   const findings: Finding[] = []
-  const stagesSeen = new Set<number>()
-  for (const view of roles) {
-    const done = actionsOf(view)
-    for (const [key, places] of done) {
-      const [stage, microbatch] = key.split(' ').map(Number) as [number, number]
-      stagesSeen.add(stage)
-      if (stage < stages && microbatch < microbatches) continue
-      findings.push({
-        code: 'ACTION_UNKNOWN',
-        message: `${view.role.name} runs micro-batch ${microbatch} of stage ${stage}, but the step has ${stages} stages and ${microbatches} micro-batches`,
-        fix: 'remove it, or correct its stage or micro-batch',
-        ranks: view.ranks,
-        places: [...places.values()].flat().map((instruction) => ({ role: view.index, instruction })),
-      })
-    }
-    for (const stage of new Set(view.role.actions.map((action) => action.stage)))
-      for (let microbatch = 0; microbatch < microbatches; microbatch++)
-        findings.push(
-          ...checkSet(view, method.sets, done.get(`${stage} ${microbatch}`) ?? new Map(), stage, microbatch),
-        )
+  const done = roles.map(actionsOf)
+  const homes = new Map<number, Set<number>>()
+  roles.forEach(({ role }, index) => {
+    for (const stage of done[index]!.keys())
+      homes.set(stage, (homes.get(stage) ?? new Set()).add(role.pipeline))
+  })
+  roles.forEach((view, index) => {
+    findings.push(...unknownActions(view, done[index]!, method, program.work))
+    for (const [stage, pipelines] of homes)
+      if (stage < stages && pipelines.has(view.role.pipeline))
+        for (let microbatch = 0; microbatch < microbatches; microbatch++) {
+          const places = done[index]!.get(stage)?.get(microbatch) ?? new Map()
+          findings.push(...checkSet(view, method, places, stage, microbatch))
+        }
+  })
+  for (let stage = 0; stage < stages; stage++) {
+    const pipelines = [...(homes.get(stage) ?? [])]
+    if (pipelines.length === 1) continue
+    const missing = pipelines.length === 0
+    findings.push({
+      code: missing ? 'ACTION_MISSING' : 'ACTION_REPEATED',
+      message: missing
+        ? `no rank runs stage ${stage}`
+        : `stage ${stage} runs at pipeline coordinates ${pipelines.join(' and ')}`,
+      fix: missing ? 'give the stage to an actor of the schedule' : 'give the stage to one of them',
+      ranks: [],
+      places: [],
+      stage,
+    })
   }
-  for (let stage = 0; stage < stages; stage++)
-    if (!stagesSeen.has(stage))
-      findings.push({
-        code: 'ACTION_MISSING',
-        message: `no rank runs stage ${stage}`,
-        fix: 'give the stage to an actor of the schedule',
-        ranks: [],
-        places: [],
-        stage,
-      })
   return findings
 }
 
-/** Instructions of each phase, by `stage microbatch`. */
-function actionsOf(view: RoleView): Map<string, Map<string, number[]>> {
-  const done = new Map<string, Map<string, number[]>>()
+function actionsOf(view: RoleView): Done {
+  const done: Done = new Map()
   view.instructions.forEach((instruction, index) => {
     if (instruction.kind !== 'run' || instruction.action === undefined) return
     const action = view.role.actions[instruction.action]
     if (action === undefined) return
-    const key = `${action.stage} ${action.microbatch}`
-    const places = done.get(key) ?? new Map<string, number[]>()
-    done.set(key, places)
+    const byMicrobatch = done.get(action.stage) ?? new Map<number, Places>()
+    done.set(action.stage, byMicrobatch)
+    const places: Places = byMicrobatch.get(action.microbatch) ?? new Map()
+    byMicrobatch.set(action.microbatch, places)
     for (const phase of action.phase === 'FB' ? ['F', 'B'] : [action.phase])
       places.set(phase, [...(places.get(phase) ?? []), index])
   })
   return done
 }
 
+/** Actions that no step of this size and method has. */
+function unknownActions(
+  view: RoleView,
+  done: Done,
+  method: ScheduleMethod,
+  { stages, microbatches }: VerifyContext['program']['work'],
+): Finding[] {
+  const known = new Set([...method.sets.flat(), ...method.optional])
+  const findings: Finding[] = []
+  for (const [stage, byMicrobatch] of done)
+    for (const [microbatch, places] of byMicrobatch) {
+      const outside = stage >= stages || microbatch >= microbatches
+      const phases = [...places.keys()].filter((phase) => outside || !known.has(phase))
+      if (phases.length === 0) continue
+      findings.push({
+        code: 'ACTION_UNKNOWN',
+        message: `${view.role.name} runs ${phases.join(', ')} for micro-batch ${microbatch} of stage ${stage}; the step has ${stages} stages, ${microbatches} micro-batches and phases ${[...known].join(', ')}`,
+        fix: 'remove it, or correct its phase, stage or micro-batch',
+        ranks: view.ranks,
+        places: phases
+          .flatMap((phase) => places.get(phase)!)
+          .map((instruction) => ({ role: view.index, instruction })),
+      })
+    }
+  return findings
+}
+
 function checkSet(
   view: RoleView,
-  sets: readonly (readonly string[])[],
-  places: ReadonlyMap<string, readonly number[]>,
+  method: ScheduleMethod,
+  places: Places,
   stage: number,
   microbatch: number,
 ): Finding[] {
-  const complete = sets.filter((set) => set.every((phase) => places.has(phase)))
-  const all = [...places.values()].flat()
-  if (complete.length === 1 && all.length === complete[0]!.length) return []
+  const required = [...places].filter(([phase]) => !method.optional.includes(phase))
+  const repeated = [...places].some(([, list]) => list.length > 1)
+  const complete = method.sets.filter((set) => set.every((phase) => places.has(phase)))
+  if (complete.some((set) => set.length === required.length) && !repeated) return []
   const missing = complete.length === 0
   const found = [...places].map(([phase, list]) => (list.length > 1 ? `${list.length} x ${phase}` : phase))
-  const wanted = sets.map((set) => set.join(', ')).join(' or ')
+  const wanted = method.sets.map((set) => set.join(', ')).join(' or ')
   return [
     {
       code: missing ? 'ACTION_MISSING' : 'ACTION_REPEATED',
       message: `stage ${stage}, micro-batch ${microbatch} on ${view.role.name}: found ${found.join(', ') || 'nothing'}, a complete step does ${wanted}`,
       fix: missing ? 'add what is missing' : 'do each once: every backward adds to the gradient',
       ranks: view.ranks,
-      places: all.map((instruction) => ({ role: view.index, instruction })),
+      places: [...places.values()].flat().map((instruction) => ({ role: view.index, instruction })),
       stage,
       microbatch,
     },

@@ -30,8 +30,8 @@ export interface Edge<T> {
 
 /** A shortest cycle through some node that lies on one, as its edges in order; undefined when there is none. */
 export function findCycle<T>(nodes: number, edges: readonly Edge<T>[]): Edge<T>[] | undefined {
+  if (isAcyclic(nodes, edges)) return undefined
   const remaining = nodesOnCycles(nodes, edges)
-  if (remaining.size === 0) return undefined
   const out = new Map<number, Edge<T>[]>()
   for (const edge of edges) {
     if (!remaining.has(edge.from) || !remaining.has(edge.to)) continue
@@ -48,6 +48,29 @@ export function findCycle<T>(nodes: number, edges: readonly Edge<T>[]): Edge<T>[
     if (cycle !== undefined && (best === undefined || cycle.length < best.length)) best = cycle
   }
   return best
+}
+
+/** Whether all nodes can be taken away one by one, each when it has no predecessor left. */
+function isAcyclic<T>(nodes: number, edges: readonly Edge<T>[]): boolean {
+  const start = new Int32Array(nodes + 1)
+  const waiting = new Int32Array(nodes)
+  for (const { from, to } of edges) {
+    start[from + 1]!++
+    waiting[to]!++
+  }
+  for (let node = 0; node < nodes; node++) start[node + 1]! += start[node]!
+  const next = start.slice()
+  const successors = new Int32Array(edges.length)
+  for (const { from, to } of edges) successors[next[from]!++] = to
+  const queue = new Int32Array(nodes)
+  let length = 0
+  for (let node = 0; node < nodes; node++) if (waiting[node] === 0) queue[length++] = node
+  for (let at = 0; at < length; at++) {
+    const node = queue[at]!
+    for (let edge = start[node]!; edge < start[node + 1]!; edge++)
+      if (--waiting[successors[edge]!]! === 0) queue[length++] = successors[edge]!
+  }
+  return length === nodes
 }
 
 /** Nodes left after taking away, again and again, those without a predecessor or without a successor. */

@@ -1,13 +1,7 @@
 import { type Edge, findCycle, Merged } from './cycles.ts'
 import { issueEdges, memoryEdges, streamEdges } from './dependences.ts'
-import {
-  actionOf,
-  type CycleEdge,
-  type Finding,
-  type InstructionPlace,
-  type VerifyContext,
-} from './finding.ts'
-import { type RankGraph, rankGraph } from './meetings.ts'
+import { actionOf, type CycleEdge, type Finding, rankList, type VerifyContext } from './finding.ts'
+import { type Meeting, type NodePair, type RankGraph, rankGraph } from './meetings.ts'
 
 interface Label {
   readonly from: number
@@ -15,123 +9,158 @@ interface Label {
   readonly why: CycleEdge['why']
 }
 
+/** Nodes, which of them happen together, and what must come before what. */
+interface WaitGraph {
+  readonly nodes: number
+  /** Instruction (a node of the rank graph) that a node belongs to. */
+  readonly instruction: (node: number) => number
+  readonly together: readonly NodePair[]
+  readonly edges: readonly Label[]
+}
+
 /**
  * No deadlock under rendezvous: with both ends of each transfer, all parts of an exchange and all members of each
- * collective merged, the graph of stream order, data and slot reuse has no cycle.
+ * collective merged, the graph of stream order, data and slot reuse has no cycle. That an exchange is one node asks
+ * more than an engine needs that posts its parts at once; it holds for engines that complete an exchange as one.
  */
 export function checkDeadlock(context: VerifyContext): Finding[] {
   const graph = rankGraph(context)
-  const edges = [
-    ...label(
-      graph.expand((role) => streamEdges(context.roles[role]!)),
-      'order',
-    ),
-    ...label(
-      graph.expand((role) => memoryEdges(context.roles[role]!)),
-      'data',
-    ),
-  ]
-  return cycleFinding(context, graph, edges, {
+  return cycleFinding(context, graph, withoutParts(graph, ordersOf(context, graph)), {
     code: 'DEADLOCK',
-    message: 'ranks wait for each other in a circle',
+    message: 'wait for each other in a circle',
     fix: 'issue the instructions of the circle in one order on all ranks',
   })
 }
 
 /**
- * No deadlock when a send waits only until fewer than `slots` messages of its channel are under way: send n comes after
- * receive n - slots.
+ * No deadlock when a send waits only until fewer than `channelSlots` messages of its channel are under way: send n
+ * comes after receive n - slots. Parts of an exchange are posted together and complete each by itself.
  */
-export function checkBufferedDeadlock(context: VerifyContext, slots: number): Finding[] {
+export function checkBufferedDeadlock(context: VerifyContext): Finding[] {
+  const slots = context.program.channelSlots
   const graph = rankGraph(context)
+  return cycleFinding(context, graph, buffered(graph, ordersOf(context, graph), slots), {
+    code: 'DEADLOCK_BUFFERED',
+    message: `wait for each other in a circle even with ${slots} message${slots === 1 ? '' : 's'} under way on each channel`,
+    fix: 'issue the instructions of the circle in one order on all ranks',
+  })
+}
+
+/**
+ * One queue: some total order of all communication agrees with every rank's issue order over all its streams. Since data
+ * follows the list too, this asks more than the absence of deadlock.
+ */
+export function checkOneQueue(context: VerifyContext): Finding[] {
+  const graph = rankGraph(context)
+  const issued = graph.expand((role) => issueEdges(context.roles[role]!))
+  const edges = issued.map(([from, to]): Label => ({ from, to, why: 'order' }))
+  return cycleFinding(context, graph, withoutParts(graph, edges), {
+    code: 'ISSUE_ORDER',
+    message: 'issue communication in orders that no single queue agrees with, which may hang on NCCL',
+    fix: 'issue these communications in the same relative order on all ranks',
+  })
+}
+
+/** Stream order and memory of every rank. */
+function ordersOf({ roles }: VerifyContext, graph: RankGraph): Label[] {
+  const order = graph.expand((role) => streamEdges(roles[role]!))
+  const data = graph.expand((role) => memoryEdges(roles[role]!))
+  return [
+    ...order.map(([from, to]): Label => ({ from, to, why: 'order' })),
+    ...data.map(([from, to]): Label => ({ from, to, why: 'data' })),
+  ]
+}
+
+function withoutParts(graph: RankGraph, edges: readonly Label[]): WaitGraph {
+  return {
+    nodes: graph.nodes,
+    instruction: (node) => node,
+    together: pairUp(graph.meetings, ({ node }) => node),
+    edges,
+  }
+}
+
+/** An exchange of several parts is a start, its parts, and an end. */
+function buffered(graph: RankGraph, orders: readonly Label[], slots: number): WaitGraph {
+  const owners: number[] = []
+  const edges: Label[] = []
+  const add = (instruction: number): number => graph.nodes + owners.push(instruction) - 1
+  const partsOf = new Map<number, number>()
+  for (const { node } of graph.meetings) partsOf.set(node, (partsOf.get(node) ?? 0) + 1)
+  const ends = new Map<number, number>()
+  const part = (node: number): number => {
+    if (partsOf.get(node) === 1) return node
+    const end = ends.get(node) ?? add(node)
+    ends.set(node, end)
+    const made = add(node)
+    edges.push({ from: node, to: made, why: 'order' }, { from: made, to: end, why: 'order' })
+    return made
+  }
   const channels = new Map<string, { sends: number[]; recvs: number[] }>()
   for (const meeting of graph.meetings) {
     if (meeting.kind === 'collective') continue
     const channel = channels.get(meeting.channel) ?? { sends: [], recvs: [] }
     channels.set(meeting.channel, channel)
-    channel[meeting.kind === 'send' ? 'sends' : 'recvs'].push(meeting.node)
+    channel[meeting.kind === 'send' ? 'sends' : 'recvs'].push(part(meeting.node))
   }
-  const meets: [number, number][] = []
   for (const { sends, recvs } of channels.values())
     sends.forEach((send, index) => {
       const recv = recvs[index]
-      if (recv !== undefined) meets.push([send, recv])
+      if (recv !== undefined) edges.push({ from: send, to: recv, why: 'meets' })
       const earlier = recvs[index - slots]
-      if (earlier !== undefined) meets.push([earlier, send])
+      if (earlier !== undefined) edges.push({ from: earlier, to: send, why: 'slot' })
     })
-  const edges = [
-    ...label(
-      graph.expand((role) => streamEdges(context.roles[role]!)),
-      'order',
+  for (const { from, to, why } of orders) edges.push({ from: ends.get(from) ?? from, to, why })
+  return {
+    nodes: graph.nodes + owners.length,
+    instruction: (node) => (node < graph.nodes ? node : owners[node - graph.nodes]!),
+    together: pairUp(
+      graph.meetings.filter(({ kind }) => kind === 'collective'),
+      ({ node }) => node,
     ),
-    ...label(
-      graph.expand((role) => memoryEdges(context.roles[role]!)),
-      'data',
-    ),
-    ...label(meets, 'meets'),
-  ]
-  return cycleFinding(
-    context,
-    graph,
     edges,
-    {
-      code: 'DEADLOCK_BUFFERED',
-      message: `ranks wait for each other in a circle even with ${slots} messages under way on each channel`,
-      fix: 'issue the instructions of the circle in one order on all ranks',
-    },
-    (meeting) => meeting.kind === 'collective',
-  )
+  }
 }
 
-/** One queue: some total order of all communication agrees with every rank's issue order over all its streams. */
-export function checkOneQueue(context: VerifyContext): Finding[] {
-  const graph = rankGraph(context)
-  const edges = label(
-    graph.expand((role) => issueEdges(context.roles[role]!)),
-    'order',
-  )
-  return cycleFinding(context, graph, edges, {
-    code: 'ISSUE_ORDER',
-    message: 'ranks issue communication in orders that no single queue agrees with, which may hang on NCCL',
-    fix: 'issue these communications in the same relative order on all ranks',
-  })
-}
-
-function label(edges: readonly (readonly [number, number])[], why: CycleEdge['why']): Label[] {
-  return edges.map(([from, to]) => ({ from, to, why }))
+/** Pairs of nodes that meet. */
+function pairUp(meetings: readonly Meeting[], node: (meeting: Meeting) => number): NodePair[] {
+  const first = new Map<string, number>()
+  const pairs: NodePair[] = []
+  for (const meeting of meetings) {
+    const known = first.get(meeting.key)
+    if (known === undefined) first.set(meeting.key, node(meeting))
+    else pairs.push([known, node(meeting)])
+  }
+  return pairs
 }
 
 function cycleFinding(
   context: VerifyContext,
   graph: RankGraph,
-  labels: readonly Label[],
-  words: { code: string; message: string; fix: string },
-  merges: (meeting: RankGraph['meetings'][number]) => boolean = () => true,
+  waits: WaitGraph,
+  words: { readonly code: string; readonly message: string; readonly fix: string },
 ): Finding[] {
-  const merged = new Merged(graph.nodes)
-  const first = new Map<string, number>()
-  for (const meeting of graph.meetings) {
-    if (!merges(meeting)) continue
-    const known = first.get(meeting.key)
-    if (known === undefined) first.set(meeting.key, meeting.node)
-    else merged.merge(known, meeting.node)
-  }
-  const edges = labels.map(
-    (item): Edge<Label> => ({ from: merged.find(item.from), to: merged.find(item.to), label: item }),
+  const merged = new Merged(waits.nodes)
+  for (const [a, b] of waits.together) merged.merge(a, b)
+  const edges = waits.edges.map(
+    (label): Edge<Label> => ({ from: merged.find(label.from), to: merged.find(label.to), label }),
   )
-  const found = findCycle(graph.nodes, edges)
+  const found = findCycle(waits.nodes, edges)
   if (found === undefined) return []
-  const cycle = found.map(
-    ({ label: item }): CycleEdge => ({
-      from: graph.place(item.from),
-      to: graph.place(item.to),
-      why: item.why,
-    }),
-  )
-  const places: InstructionPlace[] = cycle.flatMap((edge) => [edge.from, edge.to])
+  const cycle = found
+    .map(({ label }) => ({
+      from: waits.instruction(label.from),
+      to: waits.instruction(label.to),
+      why: label.why,
+    }))
+    // Steps inside one exchange.
+    .filter(({ from, to }) => from !== to)
+    .map(({ from, to, why }): CycleEdge => ({ from: graph.place(from), to: graph.place(to), why }))
+  const places = cycle.flatMap(({ from, to }) => [from, to])
   const ranks = [...new Set(places.map((place) => place.rank!))].sort((a, b) => a - b)
   const action = places
     .map((place) => actionOf(context.roles[place.role]!, place.instruction))
     .find((item) => item.stage !== undefined)
-  return [{ ...words, ...action, ranks, places, cycle }]
+  const { code, message, fix } = words
+  return [{ code, message: `${rankList(ranks)} ${message}`, fix, ...action, ranks, places, cycle }]
 }

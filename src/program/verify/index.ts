@@ -2,12 +2,15 @@ import { readInstructions } from '../columns.ts'
 import { roleRanks } from '../mesh.ts'
 import type { Program } from '../types.ts'
 import { checkActions } from './actions.ts'
+import { checkCollectives } from './collectives.ts'
 import { checkBufferedDeadlock, checkDeadlock, checkOneQueue } from './deadlock.ts'
-import type { Finding, VerifyContext } from './finding.ts'
+import type { Finding, RoleView, VerifyContext } from './finding.ts'
 import { checkLifetimes } from './lifetimes.ts'
-import { checkMatching } from './matching.ts'
 import { checkTypes } from './ports.ts'
+import { rankViews } from './ranks.ts'
 import { checkMemory, checkState } from './resources.ts'
+import { checkRoles } from './roles.ts'
+import { checkChannelOrder, checkTransfers } from './transfers.ts'
 
 export interface Invariant {
   readonly name: string
@@ -18,8 +21,13 @@ export interface Invariant {
   readonly after?: readonly string[]
 }
 
-/** What is proven about a Program. The order is the order of asking. */
+/** What is proven about a Program. The order is the order of asking: what would hang or mislead first. */
 export const invariants: readonly Invariant[] = [
+  {
+    name: 'roles',
+    promise: 'every rank follows exactly one role',
+    check: checkRoles,
+  },
   {
     name: 'types',
     promise: 'every run gets and gives tensors of the types its task declares',
@@ -31,14 +39,9 @@ export const invariants: readonly Invariant[] = [
     check: checkActions,
   },
   {
-    name: 'lifetimes',
-    promise: 'every read is written before, nothing is used after it is freed, nothing is left over',
-    check: checkLifetimes,
-  },
-  {
     name: 'matching',
-    promise: 'every transfer and collective meets its counterpart, same size, first in first out',
-    check: checkMatching,
+    promise: 'every transfer and collective meets its counterparts, once, of the same size and type',
+    check: (context) => [...checkTransfers(context), ...checkCollectives(context)],
   },
   {
     name: 'deadlock',
@@ -47,16 +50,28 @@ export const invariants: readonly Invariant[] = [
     after: ['matching'],
   },
   {
+    name: 'channelOrder',
+    promise: 'what a rank sends to another on one stream arrives first in, first out',
+    check: checkChannelOrder,
+    after: ['matching'],
+  },
+  {
     name: 'bufferedDeadlock',
     promise: 'no circle of ranks waits for each other with the channel slots the program has',
-    check: (context) => checkBufferedDeadlock(context, context.program.channelSlots),
-    after: ['matching'],
+    check: checkBufferedDeadlock,
+    after: ['matching', 'channelOrder'],
   },
   {
     name: 'oneQueue',
     promise: 'one total order of all communication agrees with every rank',
     check: checkOneQueue,
-    after: ['matching'],
+    // A deadlock breaks this too, by the same circle.
+    after: ['matching', 'deadlock'],
+  },
+  {
+    name: 'lifetimes',
+    promise: 'every read is written before, nothing is used after it is freed, nothing is left over',
+    check: checkLifetimes,
   },
   {
     name: 'state',
@@ -78,19 +93,32 @@ export interface Verification {
   readonly skipped: readonly string[]
 }
 
+export interface VerifyOptions {
+  /** What a rank may use, in bytes. */
+  readonly budgetBytes?: number
+  /** Largest workspace of a task, in bytes. */
+  readonly workspaceBytes?: number
+  /** Programs of at most this many ranks are looked at rank by rank, larger ones by representatives. Default 64. */
+  readonly ranksInFull?: number
+}
+
+/** Most findings that one invariant reports. */
+const findingLimit = 100
+
 /** Asks every invariant. What is proven is about this Program under our engines. */
-export function verifyProgram(
-  program: Program,
-  options: { readonly budgetBytes?: number; readonly workspaceBytes?: number } = {},
-): Verification {
-  const context: VerifyContext = {
-    program,
-    roles: program.roles.map((role, index) => ({
+export function verifyProgram(program: Program, options: VerifyOptions = {}): Verification {
+  const roles = program.roles.map(
+    (role, index): RoleView => ({
       index,
       role,
       ranks: roleRanks(program.mesh, role),
       instructions: readInstructions(role.code),
-    })),
+    }),
+  )
+  const context: VerifyContext = {
+    program,
+    roles,
+    ranks: rankViews(program, roles, options.ranksInFull),
     budgetBytes: options.budgetBytes,
     workspaceBytes: options.workspaceBytes ?? 0,
   }
@@ -104,7 +132,7 @@ export function verifyProgram(
     }
     const found = invariant.check(context)
     if (found.length === 0) proven.push(invariant.name)
-    findings.push(...found)
+    findings.push(...found.slice(0, findingLimit))
   }
   return { findings, proven, skipped }
 }

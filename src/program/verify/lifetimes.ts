@@ -1,9 +1,14 @@
-import { operandRows, type ValueAccess, valueAccesses, valueRows } from '../accesses.ts'
-import { formatInstruction, formatOperand, formatValue } from '../text/instruction.ts'
-import type { Region } from '../types.ts'
+import { firstGap, operandRows, overlap, type ValueAccess, valueAccesses, valueRows } from '../accesses.ts'
+import { formatInstruction } from '../text/instruction.ts'
+import { formatOperand, formatValue } from '../text/operands.ts'
+import type { BufferSpec, Instruction, Region, Role, ValueInstance } from '../types.ts'
 import { actionOf, type Finding, type RoleView, type VerifyContext } from './finding.ts'
+import { type LifetimeCode, lifetimeRules } from './lifetimeRules.ts'
 
-/** Every read is written before, nothing is used after it is freed, no slot is written while it holds another value. */
+/**
+ * Walks every role's list: each read is written before, nothing is used after it is freed or overwritten, no slot is
+ * written while it holds another value, nothing is written twice before it is read, nothing is left over.
+ */
 export function checkLifetimes(context: VerifyContext): Finding[] {
   return context.roles.flatMap((view) => new LifetimeWalk(context, view).walk())
 }
@@ -12,138 +17,182 @@ class LifetimeWalk {
   private readonly findings: Finding[] = []
   private readonly context: VerifyContext
   private readonly view: RoleView
-  /** Rows written so far, by value. */
-  private readonly written = new Map<number, Region[]>()
+  private readonly role: Role
+  /** Rows written so far, and of these those that were read since, by value. */
+  private readonly written = new Map<number, { rows: Region[]; unread: Region[]; last: number }>()
   private readonly freed = new Set<number>()
   /** Value that lives in a slot, by `buffer:slot`. */
   private readonly occupants = new Map<string, number>()
+  /** What is wrong with the instruction at hand: names of what it concerns, by code. */
+  private wrong = new Map<LifetimeCode, string[]>()
 
   constructor(context: VerifyContext, view: RoleView) {
     this.context = context
     this.view = view
+    this.role = view.role
   }
 
   walk(): Finding[] {
-    const { view } = this
-    view.instructions.forEach((instruction, index) => {
-      if (instruction.kind === 'free') {
-        for (const value of instruction.values) this.free(value, index)
-        return
-      }
-      for (const access of valueAccesses(instruction)) {
-        if (access.kind !== 'write') this.read(access, index)
-        if (access.kind !== 'read') this.write(access, index)
-      }
+    this.view.instructions.forEach((instruction, index) => {
+      if (instruction.kind === 'free') for (const value of instruction.values) this.free(value)
+      else this.access(instruction, index)
+      this.report(index)
     })
-    for (const value of this.occupants.values()) {
-      if (this.given(value) || this.isState(value)) continue
-      this.report('VALUE_LEFT', view.instructions.length - 1, {
-        message: `${formatValue(view.role, value)} is never freed on ${view.role.name}`,
-        fix: 'free it after its last use',
-      })
-    }
+    const left = [...this.written]
+      .filter(([value]) => !this.freed.has(value) && this.buffer(value)?.state !== true)
+      .sort(([, a], [, b]) => a.last - b.last)
+    left.forEach(([value, { last }], position) => {
+      this.complain('VALUE_LEFT', formatValue(this.role, value))
+      if (left[position + 1]?.[1].last !== last) this.report(last)
+    })
     return this.findings
   }
 
-  private read(access: ValueAccess, index: number): void {
-    const { role } = this.view
+  private access(instruction: Instruction, index: number): void {
+    // What an instruction reads is there before what it writes.
+    const accesses = valueAccesses(instruction)
+    const inside = accesses.filter((access) => this.isInside(access))
+    for (const access of inside) if (access.kind !== 'write') this.read(access)
+    for (const access of inside) if (access.kind !== 'read') this.write(access)
+    const writes = inside.filter(({ kind }) => kind !== 'read')
+    writes.forEach((write, position) => {
+      if (writes.slice(0, position).some((other) => this.collide(write, other)))
+        this.complain('WRITE_OVERLAP', formatValue(this.role, write.value))
+    })
+    for (const { value } of accesses) {
+      const entry = this.written.get(value)
+      if (entry !== undefined) entry.last = index
+    }
+  }
+
+  /** Whether the operand names rows and a slot that its buffer has. */
+  private isInside(access: ValueAccess): boolean {
+    const { role } = this
+    const instance = role.values[access.value]
+    const buffer = this.buffer(access.value)
+    if (instance === undefined || buffer === undefined) return false
+    const rows = operandRows(role, access)
     const name = formatOperand(role, access)
-    if (this.freed.has(access.value)) {
-      this.report('READ_AFTER_FREE', index, {
-        message: `${this.line(index)} reads ${name} after it was freed`,
-        fix: 'free it after this instruction',
-      })
+    const size = valueRows(role, access.value)
+    if (instance.slot < 0 || instance.slot >= buffer.slots)
+      this.complain(
+        'SLOT_OUTSIDE',
+        `slot ${instance.slot} for ${name}, and ${buffer.name} has ${buffer.slots}`,
+      )
+    // A buffer without elements has no rows to name.
+    const empty = rows.start >= rows.end && access.region !== undefined
+    if (rows.start >= 0 && rows.end <= size && !empty) return true
+    this.complain('REGION_OUTSIDE', `${name}, but ${buffer.name} has rows 0 to ${size - 1}`)
+    return false
+  }
+
+  private read(access: ValueAccess): void {
+    const { role } = this
+    const { value } = access
+    const rows = operandRows(role, access)
+    if (this.freed.has(value)) {
+      this.complain('READ_AFTER_FREE', formatOperand(role, access))
       return
     }
-    if (this.given(access.value)) return
-    const rows = operandRows(role, access)
-    if (covered(this.written.get(access.value) ?? [], rows)) return
-    this.report('READ_BEFORE_WRITE', index, {
-      message: `${this.line(index)} reads ${name}, which nothing before it writes${
-        this.written.has(access.value) ? ' in full' : ''
-      }`,
-      fix: 'move what writes it before this instruction',
-    })
+    const entry = this.written.get(value)
+    if (entry !== undefined) entry.unread = entry.unread.filter((unread) => !overlap(unread, rows))
+    if (this.isGiven(value)) {
+      if (this.isOverwritten(value, rows)) this.complain('READ_AFTER_UPDATE', formatOperand(role, access))
+      return
+    }
+    const gap = firstGap(entry?.rows ?? [], rows)
+    if (gap === undefined) return
+    const part = entry === undefined ? '' : ` (row ${gap})`
+    this.complain('READ_BEFORE_WRITE', formatOperand(role, access) + part)
   }
 
-  private write(access: ValueAccess, index: number): void {
-    const { role } = this.view
-    const name = formatValue(role, access.value)
-    const instance = role.values[access.value]
-    const buffer = role.buffers[instance?.buffer ?? -1]
+  private write(access: ValueAccess): void {
+    const { role } = this
+    const { value } = access
+    const name = formatOperand(role, access)
     const rows = operandRows(role, access)
-    if (instance === undefined || buffer === undefined) return
-    if (this.freed.has(access.value))
-      this.report('WRITE_AFTER_FREE', index, {
-        message: `${this.line(index)} writes ${name} after it was freed`,
-        fix: 'free it after its last use',
-      })
-    if (rows.start < 0 || rows.end > valueRows(role, access.value) || rows.start >= rows.end)
-      this.report('REGION_OUTSIDE', index, {
-        message: `${this.line(index)} writes rows ${rows.start} to ${rows.end} of ${name}, which has ${valueRows(role, access.value)}`,
-        fix: 'keep the region inside the buffer',
-      })
-    if (instance.slot < 0 || instance.slot >= buffer.slots)
-      this.report('SLOT_OUTSIDE', index, {
-        message: `${name} lives in slot ${instance.slot} of ${buffer.slots}`,
-        fix: 'give the buffer more slots',
-      })
-    const key = `${instance.buffer}:${instance.slot}`
+    if (this.isGiven(value)) {
+      this.complain('WRITE_GIVEN', name)
+      return
+    }
+    if (this.freed.has(value)) this.complain('WRITE_AFTER_FREE', name)
+    const key = slotKey(role.values[value]!)
     const occupant = this.occupants.get(key)
-    if (occupant !== undefined && occupant !== access.value && !this.isState(access.value))
-      this.report('SLOT_IN_USE', index, {
-        message: `${this.line(index)} writes ${name} over ${formatValue(role, occupant)}, which is still needed`,
-        fix: `free it first, or give ${buffer.name} one more slot`,
-      })
-    this.occupants.set(key, access.value)
-    const regions = this.written.get(access.value)
-    if (regions === undefined) this.written.set(access.value, [rows])
-    else if (!covered(regions, rows)) regions.push(rows)
+    if (occupant !== undefined && occupant !== value && this.buffer(value)?.state !== true)
+      this.complain('SLOT_IN_USE', `${name} over ${formatValue(role, occupant)}`)
+    this.occupants.set(key, value)
+    const entry = this.written.get(value)
+    if (entry === undefined) {
+      this.written.set(value, { rows: [rows], unread: [rows], last: 0 })
+      return
+    }
+    if (access.kind === 'write' && entry.unread.some((unread) => overlap(unread, rows)))
+      this.complain('WRITE_UNREAD', name)
+    entry.unread.push(rows)
+    if (firstGap(entry.rows, rows) !== undefined) entry.rows.push(rows)
   }
 
-  private free(value: number, index: number): void {
-    const { role } = this.view
+  private free(value: number): void {
+    const { role } = this
     const instance = role.values[value]
     if (instance === undefined) return
-    if (this.freed.has(value) || !this.written.has(value))
-      this.report('FREE_UNKNOWN', index, {
-        message: `${formatValue(role, value)} is freed but ${this.freed.has(value) ? 'was freed before' : 'was never written'}`,
-        fix: 'free each value once, after its last use',
-      })
+    const name = formatValue(role, value)
+    if (this.isGiven(value) || this.buffer(value)?.state === true)
+      this.complain('FREE_UNKNOWN', `${name}, which lives on`)
+    else if (this.freed.has(value)) this.complain('FREE_UNKNOWN', `${name} a second time`)
+    else if (!this.written.has(value)) this.complain('FREE_UNKNOWN', `${name}, which was never written`)
     this.freed.add(value)
-    this.occupants.delete(`${instance.buffer}:${instance.slot}`)
+    if (this.occupants.get(slotKey(instance)) === value) this.occupants.delete(slotKey(instance))
   }
 
   /** There before the step begins. */
-  private given(value: number): boolean {
-    const instance = this.view.role.values[value]
-    const buffer = this.view.role.buffers[instance?.buffer ?? -1]
-    return buffer?.constant !== undefined || (buffer?.state === true && instance?.step === 0)
+  private isGiven(value: number): boolean {
+    const buffer = this.buffer(value)
+    return buffer?.constant !== undefined || (buffer?.state === true && this.role.values[value]?.step === 0)
   }
 
-  private isState(value: number): boolean {
-    return this.view.role.buffers[this.view.role.values[value]?.buffer ?? -1]?.state === true
+  /** Whether a later version of the state is in the same place already. */
+  private isOverwritten(value: number, rows: Region): boolean {
+    const occupant = this.occupants.get(slotKey(this.role.values[value]!))
+    return occupant !== undefined && this.written.get(occupant)!.rows.some((region) => overlap(region, rows))
   }
 
-  private line(index: number): string {
-    return `"${formatInstruction(this.context.program, this.view.role, index)}" of ${this.view.role.name}`
+  private collide(a: ValueAccess, b: ValueAccess): boolean {
+    const { role } = this
+    if (slotKey(role.values[a.value]!) !== slotKey(role.values[b.value]!)) return false
+    return overlap(operandRows(role, a), operandRows(role, b))
   }
 
-  private report(code: string, index: number, words: { message: string; fix: string }): void {
-    this.findings.push({
-      code,
-      ...words,
-      ...actionOf(this.view, index),
-      ranks: this.view.ranks,
-      places: [{ role: this.view.index, instruction: index }],
-    })
+  private buffer(value: number): BufferSpec | undefined {
+    return this.role.buffers[this.role.values[value]?.buffer ?? -1]
+  }
+
+  private complain(code: LifetimeCode, name: string): void {
+    const names = this.wrong.get(code)
+    if (names === undefined) this.wrong.set(code, [name])
+    else names.push(name)
+  }
+
+  /** One finding for each kind of thing that is wrong with the instruction. */
+  private report(index: number): void {
+    if (this.wrong.size === 0) return
+    const { context, view } = this
+    const line = `"${formatInstruction(context.program, view.role, index)}" of ${view.role.name}`
+    for (const [code, names] of this.wrong) {
+      const shown = names.slice(0, 6).join(', ') + (names.length > 6 ? ', …' : '')
+      this.findings.push({
+        code,
+        message: `${line} ${lifetimeRules[code].what(shown)}`,
+        fix: lifetimeRules[code].fix,
+        ...actionOf(view, index),
+        ranks: view.ranks,
+        places: [{ role: view.index, instruction: index }],
+      })
+    }
+    this.wrong = new Map()
   }
 }
 
-/** Whether the union of `regions` holds all of `rows`. */
-function covered(regions: readonly Region[], rows: Region): boolean {
-  let reached = rows.start
-  for (const region of [...regions].sort((a, b) => a.start - b.start))
-    if (region.start <= reached) reached = Math.max(reached, region.end)
-  return reached >= rows.end
+function slotKey({ buffer, slot }: ValueInstance): string {
+  return `${buffer}:${slot}`
 }

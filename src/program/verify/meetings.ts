@@ -1,4 +1,3 @@
-import { coordinatesOf, groupRanks, peerRank } from '../mesh.ts'
 import type { InstructionPlace, VerifyContext } from './finding.ts'
 
 /** A part of an instruction that meets its counterpart on another rank. */
@@ -12,38 +11,32 @@ export interface Meeting {
   readonly channel: string
 }
 
+export type NodePair = readonly [earlier: number, later: number]
+
 /** Every rank's instructions numbered through, and who meets whom. */
 export interface RankGraph {
   readonly nodes: number
   readonly place: (node: number) => InstructionPlace
   readonly meetings: readonly Meeting[]
   /** Applies edges between instructions of a role to each of its ranks. */
-  readonly expand: (edges: (role: number) => readonly (readonly [number, number])[]) => [number, number][]
+  readonly expand: (edges: (role: number) => readonly NodePair[]) => NodePair[]
 }
 
-export function rankGraph({ program, roles }: VerifyContext): RankGraph {
-  const offsets: { role: number; rank: number; offset: number }[] = []
-  let nodes = 0
-  for (const view of roles)
-    for (const rank of view.ranks) {
-      offsets.push({ role: view.index, rank, offset: nodes })
-      nodes += view.instructions.length
-    }
+export function rankGraph({ ranks, roles }: Pick<VerifyContext, 'ranks' | 'roles'>): RankGraph {
+  const offsets: number[] = []
   const meetings: Meeting[] = []
-  for (const { role, rank, offset } of offsets) {
-    const view = roles[role]!
-    const own = coordinatesOf(program.mesh, rank)
-    const leaders = program.groups.map((group) => groupRanks(program.mesh, own, group)[0])
-    const peers = view.role.peers.map((peer) => peerRank(program.mesh, own, peer))
+  let nodes = 0
+  for (const { rank, view, peers, groups } of ranks) {
+    const offset = nodes
+    offsets.push(offset)
+    nodes += view.instructions.length
     view.instructions.forEach((instruction, index) => {
       const node = offset + index
-      if (instruction.kind === 'collective')
-        meetings.push({
-          node,
-          kind: 'collective',
-          key: `collective ${instruction.collective} ${leaders[instruction.group]}`,
-          channel: '',
-        })
+      if (instruction.kind === 'collective') {
+        const { collective, group } = instruction
+        const key = `collective ${collective} ${group} ${groups[group]?.[0]}`
+        meetings.push({ node, kind: 'collective', key, channel: '' })
+      }
       if (instruction.kind !== 'exchange') return
       for (const part of instruction.parts) {
         const other = peers[part.peer]
@@ -65,17 +58,18 @@ export function rankGraph({ program, roles }: VerifyContext): RankGraph {
       let high = offsets.length - 1
       while (low < high) {
         const middle = (low + high + 1) >> 1
-        if (offsets[middle]!.offset <= node) low = middle
+        if (offsets[middle]! <= node) low = middle
         else high = middle - 1
       }
-      const { role, rank, offset } = offsets[low]!
-      return { role, rank, instruction: node - offset }
+      const { rank, view } = ranks[low]!
+      return { role: view.index, rank, instruction: node - offsets[low]! }
     },
     expand: (edges) => {
       const byRole = roles.map((view) => edges(view.index))
-      return offsets.flatMap(({ role, offset }) =>
-        byRole[role]!.map(([from, to]): [number, number] => [offset + from, offset + to]),
-      )
+      return ranks.flatMap(({ view }, index) => {
+        const offset = offsets[index]!
+        return byRole[view.index]!.map(([from, to]): NodePair => [offset + from, offset + to])
+      })
     },
   }
 }

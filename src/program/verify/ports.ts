@@ -1,10 +1,23 @@
-import type { TensorType } from '../../graph/index.ts'
-import { operandRows } from '../accesses.ts'
-import { formatOperand } from '../text/instruction.ts'
-import type { GraphTask, Instruction, Operand, ReadPort, Role, WritePort } from '../types.ts'
-import type { Finding, RoleView, VerifyContext } from './finding.ts'
+import type { DType, TensorType } from '../../graph/index.ts'
+import { firstGap, operandRows } from '../accesses.ts'
+import { formatOperand } from '../text/operands.ts'
+import type {
+  GraphTask,
+  Instruction,
+  KernelTask,
+  Operand,
+  ReadPort,
+  Region,
+  Role,
+  RowsEntry,
+  Write,
+  WritePort,
+} from '../types.ts'
+import type { Finding, VerifyContext } from './finding.ts'
 
-/** Operands of every run have the types that its task declares. */
+type Run = Extract<Instruction, { kind: 'run' }>
+
+/** Operands of every run have the types that its task declares; a write that sets, sets all of its operand. */
 export function checkTypes(context: VerifyContext): Finding[] {
   return context.roles.flatMap((view) =>
     view.instructions.flatMap((instruction, index): Finding[] => {
@@ -15,7 +28,7 @@ export function checkTypes(context: VerifyContext): Finding[] {
           ? `task ${instruction.task} is not declared`
           : task.kind === 'graph'
             ? graphMismatch(view.role, task, instruction)
-            : undefined
+            : kernelMismatch(view.role, task, instruction)
       if (message === undefined) return []
       return [
         {
@@ -30,22 +43,45 @@ export function checkTypes(context: VerifyContext): Finding[] {
   )
 }
 
-function graphMismatch(
-  role: Role,
-  task: GraphTask,
-  run: Extract<Instruction, { kind: 'run' }>,
-): string | undefined {
-  if (run.reads.length !== task.reads.length || run.writes.length !== task.writes.length)
-    return `${task.name} takes ${task.reads.length} and gives ${task.writes.length} operands, the run names ${run.reads.length} and ${run.writes.length}`
+function graphMismatch(role: Role, task: GraphTask, run: Run): string | undefined {
+  const counts = countMismatch(task.name, run, task.reads.length, task.writes.length)
+  if (counts !== undefined) return counts
   for (const [index, port] of task.reads.entries()) {
     const message = portMismatch(role, run.reads[index]!, readTypes(task, port))
     if (message !== undefined) return `${task.name} ${message}`
   }
   for (const [index, port] of task.writes.entries()) {
-    const message = portMismatch(role, run.writes[index]!, writeTypes(task, port))
+    const write = run.writes[index]!
+    const message =
+      portMismatch(role, write, writeTypes(task, port)) ??
+      rowsMismatch(role, task, run, port) ??
+      partlySet(role, task, write, port)
     if (message !== undefined) return `${task.name} ${message}`
   }
   return undefined
+}
+
+function kernelMismatch(role: Role, task: KernelTask, run: Run): string | undefined {
+  switch (task.kernel) {
+    case 'sumSquares': {
+      const counts = countMismatch(task.name, run, 2, 1)
+      if (counts !== undefined) return counts
+      const [source, owner] = run.reads as [Operand, Operand]
+      const dtype = role.buffers[role.values[source.value]?.buffer ?? -1]?.dtype
+      if (dtype !== 'f32' && dtype !== 'f64')
+        return `${task.name} adds squares of floats, ${formatOperand(role, source)} is ${dtype}`
+      for (const scalar of [owner, run.writes[0]!]) {
+        const message = portMismatch(role, scalar, [{ type: { dtype: 'f64', shape: [] }, offset: undefined }])
+        if (message !== undefined) return `${task.name} ${message}`
+      }
+      return undefined
+    }
+  }
+}
+
+function countMismatch(name: string, run: Run, reads: number, writes: number): string | undefined {
+  if (run.reads.length === reads && run.writes.length === writes) return undefined
+  return `${name} takes ${reads} and gives ${writes} operands, the run names ${run.reads.length} and ${run.writes.length}`
 }
 
 interface Placed {
@@ -66,23 +102,104 @@ function readTypes({ graph }: GraphTask, port: ReadPort): Placed[] {
   }
 }
 
-function writeTypes({ graph }: GraphTask, port: WritePort): Placed[] {
-  const type = (output: number): TensorType => graph.values[graph.outputs[output]!.value]!.type
-  if (port.kind === 'tensor') return [{ type: type(port.output), offset: undefined }]
-  return port.entries.map(({ output, offset }) => ({ type: type(output), offset }))
+function writeTypes(task: GraphTask, port: WritePort): Placed[] {
+  if (port.kind === 'tensor') return [{ type: outputType(task, port.output), offset: undefined }]
+  return [
+    ...port.entries.map(({ output, offset }) => ({ type: outputType(task, output), offset })),
+    ...port.rows.map(({ values, offset, rows, rowElements }) => ({
+      type: { dtype: outputType(task, values).dtype, shape: [rows, rowElements] },
+      offset,
+    })),
+  ]
+}
+
+function outputType({ graph }: GraphTask, output: number): TensorType {
+  return graph.values[graph.outputs[output]!.value]!.type
 }
 
 function portMismatch(role: Role, operand: Operand, tensors: readonly Placed[]): string | undefined {
   const buffer = role.buffers[role.values[operand.value]?.buffer ?? -1]
   if (buffer === undefined) return 'names a buffer that is not declared'
-  const rowElements = buffer.shape.slice(1).reduce((product, size) => product * size, 1)
-  const rows = operandRows(role, operand)
-  const elements = (rows.end - rows.start) * rowElements
+  const elements = operandElements(role, operand)
   for (const { type, offset } of tensors) {
-    const needed = type.shape.reduce((product, size) => product * size, 1)
-    const fits = offset === undefined ? needed === elements : offset + needed <= elements
+    const needed = count(type.shape)
+    const fits = offset === undefined ? needed === elements : offset >= 0 && offset + needed <= elements
     if (!fits || type.dtype !== buffer.dtype)
       return `needs ${type.dtype}[${type.shape.join(', ')}]${offset === undefined ? '' : ` at element ${offset}`}, ${formatOperand(role, operand)} is ${buffer.dtype} of ${elements} elements`
   }
   return undefined
+}
+
+/** Rows to be added are as many as their ids, and ids are whole numbers. */
+function rowsMismatch(role: Role, task: GraphTask, run: Run, port: WritePort): string | undefined {
+  if (port.kind === 'tensor') return undefined
+  for (const { values, ids, rowElements } of port.rows) {
+    const { dtype, elements } = idsOf(role, task, run, ids)
+    const given = count(outputType(task, values).shape)
+    if (dtype !== 'i32')
+      return `takes ids from ${dtype === undefined ? 'no operand' : dtype}, and ids are i32`
+    if (given !== elements * rowElements)
+      return `adds ${given} elements as ${elements} rows of ${rowElements}`
+  }
+  return undefined
+}
+
+function idsOf(
+  role: Role,
+  task: GraphTask,
+  run: Run,
+  ids: RowsEntry['ids'],
+): { readonly dtype: DType | undefined; readonly elements: number } {
+  if ('output' in ids) {
+    const { dtype, shape } = outputType(task, ids.output)
+    return { dtype, elements: count(shape) }
+  }
+  const operand = run.reads[ids.read]
+  if (operand === undefined) return { dtype: undefined, elements: 0 }
+  const buffer = role.buffers[role.values[operand.value]?.buffer ?? -1]
+  return { dtype: buffer?.dtype, elements: operandElements(role, operand) }
+}
+
+/** In mode `set`, what a pack write leaves alone would keep whatever was in its slot. */
+function partlySet(role: Role, task: GraphTask, write: Write, port: WritePort): string | undefined {
+  if (port.kind === 'tensor' || write.mode === 'add') return undefined
+  const covered: Region[] = [
+    ...port.entries.map(({ output, offset }) => ({
+      start: offset,
+      end: offset + count(outputType(task, output).shape),
+    })),
+    ...port.rows
+      .filter(({ clears }) => clears)
+      .map(({ offset, rows, rowElements }) => ({ start: offset, end: offset + rows * rowElements })),
+  ]
+  const { start, end } = operandRange(role, write)
+  const entries = role.buffers[role.values[write.value]?.buffer ?? -1]?.pack
+  // Between the tensors of a buffer there may be padding.
+  const needed = entries?.map(
+    ({ offset, shape }): Region => ({ start: offset, end: offset + count(shape) }),
+  ) ?? [{ start, end }]
+  for (const part of needed) {
+    const inside = { start: Math.max(part.start, start) - start, end: Math.min(part.end, end) - start }
+    const gap = inside.start < inside.end ? firstGap(covered, inside) : undefined
+    if (gap !== undefined)
+      return `sets only part of ${formatOperand(role, write)}: element ${gap} is written by nothing`
+  }
+  return undefined
+}
+
+function operandElements(role: Role, operand: Operand): number {
+  const { start, end } = operandRange(role, operand)
+  return end - start
+}
+
+/** Elements of the buffer that the operand covers. */
+function operandRange(role: Role, operand: Operand): Region {
+  const shape = role.buffers[role.values[operand.value]?.buffer ?? -1]?.shape ?? []
+  const rowElements = count(shape.slice(1))
+  const { start, end } = operandRows(role, operand)
+  return { start: start * rowElements, end: end * rowElements }
+}
+
+function count(shape: readonly number[]): number {
+  return shape.reduce((product, size) => product * size, 1)
 }

@@ -1,8 +1,8 @@
 import { readInstruction } from '../columns.ts'
 import { roleRanks } from '../mesh.ts'
 import { formatInstruction } from '../text/instruction.ts'
-import type { Program } from '../types.ts'
-import type { CycleEdge, Finding, InstructionPlace } from './finding.ts'
+import type { Instruction, Program, Role } from '../types.ts'
+import { type CycleEdge, type Finding, type InstructionPlace, rankList } from './finding.ts'
 
 export interface ReportOptions {
   /** Called for what should stand out (marked cells); default: as it is. */
@@ -11,47 +11,94 @@ export interface ReportOptions {
   readonly around?: number
 }
 
+/** Places and ranks that are shown of a finding that has many. */
+const shownPlaces = 4
+const shownRanks = 8
+
 /** A finding as lines: what, where, the circle if there is one, the ranks' lists around it, what would fix it. */
 export function formatFinding(program: Program, finding: Finding, options: ReportOptions = {}): string[] {
-  const where =
-    finding.ranks.length === 0
-      ? ''
-      : ` [rank${finding.ranks.length === 1 ? '' : 's'} ${finding.ranks.join(', ')}]`
-  const lines = [`${finding.code}: ${finding.message}${where}`]
-  if (finding.cycle !== undefined) lines.push(...formatCycle(program, finding.cycle))
-  else
-    for (const place of finding.places.slice(0, 4))
-      lines.push(`  at ${placeName(program, place)}: ${placeText(program, place)}`)
-  if (finding.places.length > 0) lines.push(...drawAround(program, finding, options))
-  lines.push(`  fix: ${finding.fix}`)
+  const { code, message, ranks, places, cycle, fix } = finding
+  const named = ranks.length === 0 || message.startsWith('rank') ? '' : ` [${rankList(ranks)}]`
+  const lines = [`${code}: ${message}${named}`]
+  if (cycle !== undefined) lines.push(...formatCycle(program, cycle))
+  else {
+    lines.push(...places.slice(0, shownPlaces).map((place) => `  at ${placeText(program, place)}`))
+    if (places.length > shownPlaces) lines.push(`  and ${places.length - shownPlaces} more`)
+  }
+  if (places.length > 0) lines.push(...drawAround(program, finding, options))
+  lines.push(`  fix: ${fix}`)
   return lines
 }
 
+/** The circle from place to place: what each rank does before what, and how that meets the next rank. */
 function formatCycle(program: Program, cycle: readonly CycleEdge[]): string[] {
-  const reasons = {
-    order: 'which stands before, in its stream,',
-    data: 'whose memory is then used by',
-    meets: 'which must be there for',
-  }
-  return cycle.flatMap(({ from, to, why }, index) => {
-    const previous = cycle[(index + cycle.length - 1) % cycle.length]!.to
-    const same =
-      previous.role === from.role && previous.rank === from.rank && previous.instruction === from.instruction
-    const start = same
-      ? []
-      : [`  ${index === 0 ? '  ' : '= '}${placeName(program, from)}: ${placeText(program, from)}`]
-    return [...start, `    ${reasons[why]}`, `    ${placeName(program, to)}: ${placeText(program, to)}`]
+  const lines: string[] = []
+  cycle.forEach((edge, index) => {
+    const before = cycle[index - 1]?.to
+    if (before === undefined || !samePlace(before, edge.from)) {
+      if (before !== undefined) lines.push(`    ${meets(program, before)}`)
+      lines.push(`  ${placeText(program, edge.from)}`)
+    }
+    lines.push(`    ${reason(program, edge)}`, `  ${placeText(program, edge.to)}`)
   })
+  const [first, last] = [cycle[0]?.from, cycle.at(-1)?.to]
+  if (first === undefined || last === undefined) return lines
+  return samePlace(first, last)
+    ? [...lines, '    where the circle closes']
+    : [
+        ...lines,
+        `    ${meets(program, last)}`,
+        `  ${placeText(program, first)}`,
+        '    where the circle closes',
+      ]
 }
 
-function placeName(program: Program, place: InstructionPlace): string {
-  const who = place.rank === undefined ? (program.roles[place.role]?.name ?? '?') : `rank ${place.rank}`
-  return `${who} #${place.instruction}`
+function reason(program: Program, { from, to, why }: CycleEdge): string {
+  switch (why) {
+    case 'order': {
+      const [a, b] = [from, to].map((place) => instructionAt(program, place))
+      const streams = [a, b].map((item) =>
+        item === undefined || item.kind === 'free' ? '' : (program.streams[item.stream]?.name ?? ''),
+      )
+      const where = streams[0] === streams[1] ? `on stream ${streams[0]}` : 'in the order of issue'
+      return `and only after it, ${where}:`
+    }
+    case 'data':
+      return 'and only after it, in the same memory:'
+    case 'meets':
+      return 'whose message is received by:'
+    case 'slot':
+      return 'which makes room on the channel for:'
+  }
 }
 
+/** How an instruction happens together with one of another rank. */
+function meets(program: Program, place: InstructionPlace): string {
+  const instruction = instructionAt(program, place)
+  if (instruction?.kind === 'collective')
+    return `which waits for all members of collective #${instruction.collective}:`
+  if (instruction?.kind !== 'exchange') return 'which happens together with:'
+  const ids = [...new Set(instruction.parts.map((part) => `#${part.transfer}`))].join(', ')
+  return `which waits for the other end of ${ids}:`
+}
+
+function samePlace(a: InstructionPlace, b: InstructionPlace): boolean {
+  return a.role === b.role && a.rank === b.rank && a.instruction === b.instruction
+}
+
+function instructionAt(program: Program, place: InstructionPlace): Instruction | undefined {
+  const code = program.roles[place.role]?.code
+  return code === undefined || place.instruction >= code.length
+    ? undefined
+    : readInstruction(code, place.instruction)
+}
+
+/** `rank 2, instruction 14: send #8 x0[1] to pipeline+1` */
 function placeText(program: Program, place: InstructionPlace): string {
   const role = program.roles[place.role]
-  return role === undefined ? '?' : formatInstruction(program, role, place.instruction)
+  const who = place.rank === undefined ? (role?.name ?? '?') : `rank ${place.rank}`
+  const text = role === undefined ? '?' : formatInstruction(program, role, place.instruction)
+  return `${who}, instruction ${place.instruction}: ${text}`
 }
 
 /** One row a rank: its instructions around the marked ones, as short cells. */
@@ -60,34 +107,52 @@ function drawAround(
   finding: Finding,
   { mark = (text) => text, around = 4 }: ReportOptions,
 ): string[] {
-  const byRank = new Map<number, Set<number>>()
-  const roleOf = new Map<number, number>()
+  const rows = new Map<number, { readonly role: Role; readonly marked: Set<number> }>()
   for (const place of finding.places) {
-    const rank = place.rank ?? roleRanks(program.mesh, program.roles[place.role]!)[0]!
-    roleOf.set(rank, place.role)
-    const marked = byRank.get(rank) ?? new Set<number>()
-    byRank.set(rank, marked.add(place.instruction))
+    const role = program.roles[place.role]!
+    const rank = place.rank ?? roleRanks(program.mesh, role)[0] ?? 0
+    const row = rows.get(rank) ?? { role, marked: new Set() }
+    row.marked.add(place.instruction)
+    rows.set(rank, row)
   }
-  return [...byRank]
+  const width = String(Math.max(...rows.keys())).length
+  return [...rows]
     .sort(([a], [b]) => a - b)
-    .map(([rank, marked]) => {
-      const role = program.roles[roleOf.get(rank)!]!
-      const cells: string[] = []
-      let last = -1
-      for (let index = 0; index < role.code.length; index++) {
-        if (![...marked].some((place) => Math.abs(place - index) <= around)) continue
-        const cell = cellOf(program, role, index)
-        if (cell === undefined) continue
-        if (index > last + 1 && last >= 0 && cells.at(-1) !== '…') cells.push('…')
-        cells.push(marked.has(index) ? mark(`[${cell}]`) : cell)
-        last = index
-      }
-      return `  rank ${String(rank).padStart(2)} | ${cells.join(' ')}`
+    .slice(0, shownRanks)
+    .map(([rank, { role, marked }]) => {
+      const cells = cellsAround(program, role, marked, around).map(({ text, isMarked }) =>
+        isMarked ? mark(`[${text}]`) : text,
+      )
+      return `  rank ${String(rank).padStart(width)} | ${cells.join(' ')}`
     })
 }
 
-/** `F3`, `B0` for actions, `→7` and `←7` for transfers, `Σ9` for collectives. Frees have no cell. */
-export function cellOf(program: Program, role: Program['roles'][number], index: number): string | undefined {
+function cellsAround(
+  program: Program,
+  role: Role,
+  marked: ReadonlySet<number>,
+  around: number,
+): { readonly text: string; readonly isMarked: boolean }[] {
+  const cells: { text: string; isMarked: boolean; index: number }[] = []
+  for (let index = 0; index < role.code.length; index++) {
+    const isMarked = marked.has(index)
+    const text =
+      cellOf(program, role, index) ?? (isMarked ? readInstruction(role.code, index).kind : undefined)
+    if (text !== undefined) cells.push({ text, isMarked, index })
+  }
+  const near = cells.map((_, at) =>
+    cells.slice(Math.max(0, at - around), at + around + 1).some(({ isMarked }) => isMarked),
+  )
+  return cells.flatMap((cell, at): { text: string; isMarked: boolean }[] => {
+    if (near[at]) return [cell]
+    return near[at + 1] === true || (at === cells.length - 1 && near.includes(true))
+      ? [{ text: '…', isMarked: false }]
+      : []
+  })
+}
+
+/** `F3`, `B0` for actions, `→7` and `←7` for transfers, `Σ9` for collectives. Moves and frees have no cell. */
+export function cellOf(program: Program, role: Role, index: number): string | undefined {
   const instruction = readInstruction(role.code, index)
   switch (instruction.kind) {
     case 'run': {

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { evaluate, expectSame, type FloatData, runLoop, viewOf } from '../../../../test/support/fusedLoops.ts'
 import {
   type FloatDType,
   type Graph,
@@ -10,103 +11,6 @@ import {
   type ValueId,
 } from '../../../graph/index.ts'
 import { canFuse, compileElementwise, createMemory } from './index.ts'
-
-type FloatData = Float32Array | Float64Array
-
-function viewOf(
-  buffer: ArrayBuffer | SharedArrayBuffer,
-  dtype: FloatDType,
-  offset: number,
-  count: number,
-): FloatData {
-  return dtype === 'f32' ? new Float32Array(buffer, offset, count) : new Float64Array(buffer, offset, count)
-}
-
-/** Element by element in plain JavaScript: doubles, rounded after each operation on f32. */
-function evaluate(graph: Graph, count: number, inputs: readonly ArrayLike<number>[]): number[][] {
-  const results: number[][] = graph.outputs.map(() => [])
-  for (let element = 0; element < count; element++) {
-    const values: number[] = []
-    graph.inputs.forEach(({ value }, index) => {
-      values[value] = inputs[index]!.length === 1 ? inputs[index]![0]! : inputs[index]![element]!
-    })
-    for (const node of graph.nodes) {
-      const [a, b, c] = node.inputs.map((input) => values[input]!)
-      const round = graph.values[node.outputs[0]!]!.type.dtype === 'f32' ? Math.fround : (x: number) => x
-      values[node.outputs[0]!] = round(operation(node.op, node.attributes, a!, b!, c!))
-    }
-    graph.outputs.forEach(({ value }, index) => {
-      results[index]!.push(values[value]!)
-    })
-  }
-  return results
-}
-
-function operation(op: string, attributes: object, a: number, b: number, c: number): number {
-  switch (op) {
-    case 'fill':
-      return (attributes as { value: number }).value
-    case 'neg':
-      return -a
-    case 'abs':
-      return Math.abs(a)
-    case 'sqrt':
-      return Math.sqrt(a)
-    case 'reciprocal':
-      return 1 / a
-    case 'add':
-      return a + b
-    case 'sub':
-      return a - b
-    case 'mul':
-      return a * b
-    case 'div':
-      return a / b
-    case 'max':
-      return Math.max(a, b)
-    case 'min':
-      return Math.min(a, b)
-    case 'less':
-      return a < b ? 1 : 0
-    case 'equal':
-      return a === b ? 1 : 0
-    case 'and':
-      return a * b
-    case 'not':
-      return 1 - a
-    case 'where':
-      return a === 1 ? b : c
-    case 'cast':
-      return (attributes as { dtype: string }).dtype === 'bool' ? (a === 0 ? 0 : 1) : a
-    default:
-      return a
-  }
-}
-
-/** Runs the compiled graph over operands laid out one behind the other; returns its outputs. */
-function runLoop(
-  graph: Graph,
-  count: number,
-  inputs: readonly ArrayLike<number>[],
-  options: { shared?: boolean; inPlace?: readonly [output: number, input: number][] } = {},
-): FloatData[] {
-  const loop = compileElementwise(graph)
-  const memory = createMemory(1 << 16, { shared: options.shared ?? false })
-  let next = 8
-  const offsets = [...loop.inputs, ...loop.outputs].map(({ scalar }) => {
-    const at = next
-    next += 8 * ((scalar ? 1 : count) + 1)
-    return at
-  })
-  for (const [output, input] of options.inPlace ?? []) offsets[loop.inputs.length + output] = offsets[input]!
-  loop.inputs.forEach(({ dtype, scalar }, index) => {
-    viewOf(memory.buffer, dtype, offsets[index]!, scalar ? 1 : count).set(inputs[index]!)
-  })
-  loop.instantiate(memory)(count, ...offsets)
-  return loop.outputs.map(({ dtype, scalar }, index) =>
-    viewOf(memory.buffer, dtype, offsets[loop.inputs.length + index]!, scalar ? 1 : count).slice(),
-  )
-}
 
 const special = [0, -0, 1, -1, 0.1, 3, 1e-45, -1e-320, 1e38, 1e300, Number.POSITIVE_INFINITY, Number.NaN]
 const numberArbitrary = fc.oneof(
@@ -207,11 +111,6 @@ function inputData(graph: Graph, count: number, data: readonly number[]): FloatD
   })
 }
 
-/** Equal bits, but for what kind of NaN it is. */
-function expectSame(actual: readonly ArrayLike<number>[], wanted: readonly ArrayLike<number>[]): void {
-  expect(actual.map((values) => Array.from(values))).toEqual(wanted.map((values) => Array.from(values)))
-}
-
 describe('compileElementwise', () => {
   it('gives the bits of a plain loop, for random graphs of f32, f64 and both', () => {
     fc.assert(
@@ -282,6 +181,58 @@ describe('compileElementwise', () => {
       }
     })
   }
+
+  it('keeps conditions right between widths, lanes, scalars and vectors', () => {
+    const count = 37
+    const builder = new GraphBuilder()
+    const input = (name: string, dtype: FloatDType, shape: number[]): ValueId =>
+      builder.input(name, 'state', { dtype, shape })
+    const floats = {
+      f32: [input('a', 'f32', [count]), input('b', 'f32', [count]), input('p', 'f32', [])] as const,
+      f64: [input('c', 'f64', [count]), input('d', 'f64', [count]), input('q', 'f64', [])] as const,
+    }
+    const conditions: ValueId[] = []
+    for (const [x, y, scalar] of Object.values(floats)) {
+      const one = builder.one('fill', [], { shape: [], dtype: builder.type(x).dtype, value: 1 })
+      conditions.push(
+        builder.one('less', [x, y], {}),
+        builder.one('equal', [x, scalar], {}),
+        builder.one('less', [scalar, one], {}),
+        builder.one('cast', [y], { dtype: 'bool' }),
+      )
+    }
+    for (const first of conditions.slice(0, 8))
+      for (const second of conditions.slice(0, 8))
+        conditions.push(
+          builder.one('and', [first, builder.one('not', [second], {})], {}),
+          builder.one('equal', [first, second], {}),
+          builder.one('where', [first, second, conditions[1]!], {}),
+        )
+    for (const [dtype, [x, y]] of Object.entries(floats) as [FloatDType, (typeof floats)[FloatDType]][])
+      conditions.forEach((condition, index) => {
+        builder.output(`${dtype}.${index}`, builder.one('where', [condition, x, y], {}))
+        builder.output(`${dtype}.cast.${index}`, builder.one('cast', [condition], { dtype }))
+      })
+    const graph = builder.build()
+    // Small whole numbers, so that equality and zero are common; all lanes of a group differ.
+    const data = (step: number): number[] => Array.from({ length: count }, (_, index) => (index * step) % 3)
+    for (const [p, q] of [
+      [0, 2],
+      [1, 0],
+    ] as const) {
+      const inputs = graph.inputs.map(({ name }, index) =>
+        name === 'p' ? [p] : name === 'q' ? [q] : data([1, 2, 4, 5, 7, 8][index]!),
+      )
+      const wanted = evaluate(graph, count, inputs).map((values, index) =>
+        graph.values[graph.outputs[index]!.value]!.type.shape.length === 0 ? values.slice(0, 1) : values,
+      )
+      for (const part of partsOf(graph))
+        expectSame(
+          runLoop(part.graph, count, inputs),
+          part.outputs.map((output) => wanted[output]!),
+        )
+    }
+  })
 
   it('reads all inputs before it writes in their places', () => {
     const builder = new GraphBuilder()
@@ -366,6 +317,16 @@ describe('compileElementwise', () => {
     expect(() => run(8, ...withOffset(8, 0))).toThrow(/overlap/)
   })
 })
+
+/** A graph with few outputs at a time, as a loop has a limit of ports. */
+function partsOf(graph: Graph): { readonly graph: Graph; readonly outputs: readonly number[] }[] {
+  const parts: { graph: Graph; outputs: number[] }[] = []
+  for (let start = 0; start < graph.outputs.length; start += 60) {
+    const outputs = graph.outputs.slice(start, start + 60)
+    parts.push({ graph: { ...graph, outputs }, outputs: outputs.map((_, index) => start + index) })
+  }
+  return parts
+}
 
 /** One update as torch.optim.AdamW documents it, with the bias corrections folded into two scalars. */
 function adamW(dtype: FloatDType, count: number): Graph {

@@ -1,0 +1,84 @@
+/** Which comparison: one rank, data 2 (DistributedDataParallel), pipeline 2 (1F1B). */
+export type Part = 'a' | 'b' | 'c'
+
+/** Forms of AdamW on PyTorch's side. */
+export const variants = ['default', 'fused'] as const
+export type Variant = (typeof variants)[number]
+
+/** What is trained: a GPT-2 of `layers` blocks on random tokens, `samples` sequences a step over all ranks. */
+export interface Shape {
+  readonly layers: number
+  readonly hidden: number
+  readonly heads: number
+  readonly vocab: number
+  readonly sequence: number
+  readonly samples: number
+}
+
+export interface Case {
+  readonly part: Part
+  readonly shape: Shape
+  readonly microbatches: number
+}
+
+/** Middle and quartiles over the rounds. */
+export interface Spread {
+  readonly median: number
+  readonly low: number
+  readonly high: number
+}
+
+/** Seconds of a step: the median of each round's median. */
+export interface SideTimes {
+  readonly seconds: Spread
+  /** Peak resident memory of all its processes, the runtime itself included; null where the system does not say. */
+  readonly peakBytes: number | null
+}
+
+export interface CaseResult {
+  readonly case: Case
+  readonly parameters: number
+  /** Layers of each stage, on both sides. */
+  readonly stages: readonly number[]
+  readonly rounds: number
+  /** Steps of each side in one round. */
+  readonly stepsPerRound: number
+  readonly ours: SideTimes
+  readonly torch: Readonly<Record<Variant, SideTimes>>
+  /** Our time / PyTorch's, of the two that stood side by side in each round. */
+  readonly ratio: Readonly<Record<Variant, Spread>>
+  /** Step time beyond the time inside tasks, as a fraction of the latter, on the rank that computes longest. */
+  readonly overhead: number
+  /** The feed-forward layer's product, measured between the steps; in (a) only. */
+  readonly product: ProductResult | null
+  /** Largest relative difference between the losses of the first steps. */
+  readonly lossDifference: number
+}
+
+/** Of an [m, k] x [k, n] product. */
+export type ProductSizes = readonly [m: number, k: number, n: number]
+
+/** One product in f32 on one thread: operations a second. */
+export interface ProductResult {
+  readonly sizes: ProductSizes
+  readonly ours: number
+  readonly torch: number
+}
+
+export interface Report {
+  readonly schemaVersion: 1
+  /** ISO date. */
+  readonly date: string
+  readonly seconds: number
+  readonly machine: {
+    readonly processor: string
+    readonly cores: number
+    readonly memoryBytes: number
+    readonly system: string
+    /** Processes that wanted to run in the minute before. */
+    readonly load: number
+  }
+  readonly versions: { readonly node: string; readonly onnxRuntime: string; readonly torch: string }
+  readonly product: ProductResult
+  readonly results: readonly CaseResult[]
+}

@@ -1,0 +1,152 @@
+import { operandBytes } from '../accesses.ts'
+import { type Finding, type InstructionPlace, mergeAlike, type VerifyContext } from './finding.ts'
+
+/** One end of a transfer, as a rank sees it. */
+interface TransferEnd {
+  readonly place: InstructionPlace & { readonly rank: number }
+  readonly transfer: number
+  readonly direction: 'send' | 'recv'
+  readonly stream: number
+  readonly bytes: number
+  readonly dtype: string
+}
+
+/** Everything that one rank sends to another, or should. */
+interface Pair {
+  readonly from: number
+  readonly to: number
+  readonly sends: TransferEnd[]
+  readonly recvs: TransferEnd[]
+}
+
+/** Both ends of every transfer are there once, on one stream, of one size and type. */
+export function checkTransfers(context: VerifyContext): Finding[] {
+  const { pairs, lost } = collect(context)
+  const findings: Finding[] = lost.map((end) => ({
+    code: 'PEER_MISSING',
+    message: `rank ${end.place.rank} would ${end.direction} transfer #${end.transfer}, but no rank is there`,
+    fix: 'correct the peer',
+    ranks: [end.place.rank],
+    places: [end.place],
+  }))
+  for (const pair of pairs) findings.push(...checkPair(context, pair))
+  return mergeAlike(findings)
+}
+
+/** What a channel (sender, receiver, stream) carries arrives in the order in which it is sent. */
+export function checkChannelOrder(context: VerifyContext): Finding[] {
+  return mergeAlike(
+    collect(context).pairs.flatMap(({ from, to, sends, recvs }) =>
+      [...new Set(sends.map(({ stream }) => stream))].flatMap((stream): Finding[] => {
+        const sent = sends.filter((end) => end.stream === stream)
+        const received = recvs.filter((end) => end.stream === stream)
+        const index = sent.findIndex((end, place) => end.transfer !== received[place]?.transfer)
+        const [send, recv] = [sent[index], received[index]]
+        if (send === undefined || recv === undefined) return []
+        return [
+          {
+            code: 'CHANNEL_ORDER',
+            message: `message ${index} from rank ${from} to rank ${to} on stream ${streamName(context, stream)} is #${send.transfer} where it is sent and #${recv.transfer} where it is received`,
+            fix: 'issue the sends and the receives of a channel in the same order',
+            ranks: [from, to],
+            places: [send.place, recv.place],
+          },
+        ]
+      }),
+    ),
+  )
+}
+
+function collect({ ranks }: VerifyContext): { pairs: readonly Pair[]; lost: readonly TransferEnd[] } {
+  const pairs = new Map<string, Pair>()
+  const lost: TransferEnd[] = []
+  for (const { rank, view, peers } of ranks)
+    view.instructions.forEach((instruction, index) => {
+      if (instruction.kind !== 'exchange') return
+      for (const part of instruction.parts) {
+        const end: TransferEnd = {
+          place: { role: view.index, instruction: index, rank },
+          transfer: part.transfer,
+          direction: part.direction,
+          stream: instruction.stream,
+          bytes: operandBytes(view.role, part),
+          dtype: view.role.buffers[view.role.values[part.value]?.buffer ?? -1]?.dtype ?? '?',
+        }
+        const other = peers[part.peer]
+        if (other === undefined) {
+          lost.push(end)
+          continue
+        }
+        const [from, to] = part.direction === 'send' ? [rank, other] : [other, rank]
+        const key = `${from} ${to}`
+        const pair = pairs.get(key) ?? { from, to, sends: [], recvs: [] }
+        pairs.set(key, pair)
+        pair[part.direction === 'send' ? 'sends' : 'recvs'].push(end)
+      }
+    })
+  return { pairs: [...pairs.values()], lost }
+}
+
+function checkPair(context: VerifyContext, { from, to, sends, recvs }: Pair): Finding[] {
+  const findings: Finding[] = []
+  const complain = (code: string, ends: readonly TransferEnd[], message: string, fix: string): void => {
+    const [first] = ends
+    findings.push({
+      code,
+      message: `transfer #${first!.transfer} from rank ${from} to rank ${to} ${message}`,
+      fix,
+      ranks: [from, to],
+      places: ends.map(({ place }) => place),
+    })
+  }
+  const firstById = (ends: readonly TransferEnd[], done: string): Map<number, TransferEnd> => {
+    const byId = new Map<number, TransferEnd>()
+    for (const end of ends) {
+      const first = byId.get(end.transfer)
+      if (first === undefined) byId.set(end.transfer, end)
+      else complain('TRANSFER_REPEATED', [first, end], `is ${done} twice`, 'keep one of them')
+    }
+    return byId
+  }
+  const sent = firstById(sends, 'sent')
+  const received = firstById(recvs, 'received')
+  for (const [transfer, send] of sent) {
+    const recv = received.get(transfer)
+    if (recv === undefined) {
+      complain('TRANSFER_UNMATCHED', [send], 'is sent but never received', 'add its receive, or remove it')
+      continue
+    }
+    const ends = [send, recv]
+    if (send.stream !== recv.stream) {
+      const streams = ends.map(({ stream }) => streamName(context, stream))
+      complain(
+        'TRANSFER_STREAM',
+        ends,
+        `is sent on stream ${streams[0]} and received on ${streams[1]}`,
+        'put both ends on one stream',
+      )
+    }
+    if (send.bytes !== recv.bytes)
+      complain(
+        'TRANSFER_SIZE',
+        ends,
+        `sends ${send.bytes} bytes and receives ${recv.bytes}`,
+        'make both ends name regions of one size',
+      )
+    if (send.dtype !== recv.dtype)
+      complain(
+        'TRANSFER_TYPE',
+        ends,
+        `sends ${send.dtype} and receives ${recv.dtype}`,
+        'give both ends buffers of one dtype',
+      )
+  }
+  for (const [transfer, recv] of received)
+    if (!sent.has(transfer))
+      complain('TRANSFER_UNMATCHED', [recv], 'is received but never sent', 'add its send, or remove it')
+  return findings
+}
+
+function streamName({ program }: VerifyContext, stream: number): string {
+  return program.streams[stream]?.name ?? String(stream)
+}
