@@ -29,7 +29,7 @@ const titles: Readonly<Record<Part, string>> = {
 /** What each part's samples and peers are; ratios need their terms. */
 const explanations: Readonly<Record<Part, string>> = {
   a: "Equal products: what the ratio would be if PyTorch multiplied matrices as fast as ONNX Runtime does. An estimate: from the operations of a step, and the rate of the feed-forward layer's product, measured on both sides between the steps. Overhead: step time outside tasks, as a share of the time inside them.",
-  b: 'Gradients are averaged over gloo, in the buckets that DistributedDataParallel makes by default, views of them as gradients.',
+  b: 'Gradients are averaged over gloo, in the buckets that DistributedDataParallel makes by default; `gradient_as_bucket_view` and `static_graph` are on, with which it is fastest.',
   c: 'Both cut the layers alike. The tied embedding lives on both stages; its gradients are summed over gloo before the update.',
 }
 
@@ -96,7 +96,7 @@ export function ratioAtEqualProducts(result: CaseResult): number | undefined {
   const operations = stepOperations(result.case.shape)
   const torch = result.torch.default.seconds.median
   const adjusted = torch - operations / product.torch + operations / product.ours
-  return adjusted > 0 ? result.ours.seconds.median / adjusted : undefined
+  return adjusted > 0 ? (result.ratio.default.median * torch) / adjusted : undefined
 }
 
 type Column = readonly [title: string, cell: (result: CaseResult) => string]

@@ -73,6 +73,19 @@ describe('a run that goes on from its checkpoint', () => {
   })
 })
 
+test('a run that goes on elsewhere leaves the checkpoints of others alone', async () => {
+  const [one, other, free] = [join(folder.path, 'one'), join(folder.path, 'two'), join(folder.path, 'three')]
+  await trainPlan(tiny, { steps: 1, out: one })
+  await trainPlan(tiny, { steps: 2, out: other })
+  const { checkpoint } = openResume(one)
+  await expect(trainPlan(tiny, { steps: 3, out: other, resume: checkpoint })).rejects.toMatchObject({
+    code: 'TRAIN_OUT_USED',
+  })
+  expect(openResume(other).checkpoint.description.step).toBe(2)
+  await trainPlan(tiny, { steps: 2, out: free, resume: checkpoint })
+  expect(metricsOf(free).map((record) => (record as { step: number }).step)).toEqual([2])
+})
+
 describe('data', () => {
   const datasetOf = async (changes: Record<string, unknown>) => {
     const document = parsePlan(JSON.stringify({ ...tiny, ...changes }))

@@ -2,6 +2,7 @@ import { Command } from 'commander'
 import { exitCodes, MeshwrightError } from '../base/index.ts'
 import { planFlags, wholeNumber } from './flags.ts'
 import type { PlanFlags } from './setup.ts'
+import { paint } from './style.ts'
 
 interface CheckFlags extends PlanFlags {
   readonly run?: boolean
@@ -33,11 +34,12 @@ async function check(file: string | undefined, flags: CheckFlags): Promise<void>
   const { loadPlan } = await import('./setup.ts')
   try {
     const report = await checkPlan(loadPlan(file, flags), { run: flags.run === true, steps: flags.steps })
+    for (const notice of report.model.notices) process.stderr.write(`${paint.yellow('note')} ${notice}\n`)
     reportCheck(report, flags.json === true)
     if (!report.ok) process.exitCode = exitCodes.findings
   } catch (error) {
     // A plan that could be read and is wrong is what this command is for.
-    if (error instanceof MeshwrightError && error.exitCode === exitCodes.input && isFinding(error)) {
+    if (error instanceof MeshwrightError && error.exitCode === exitCodes.input && (await isFinding(error))) {
       const { reportPlanError } = await import('./checkReport.ts')
       reportPlanError(error, flags.json === true)
       process.exitCode = exitCodes.findings
@@ -48,6 +50,13 @@ async function check(file: string | undefined, flags: CheckFlags): Promise<void>
 }
 
 /** Errors in what a readable plan says, as against a file that is not there or is no plan at all. */
-function isFinding(error: MeshwrightError): boolean {
-  return !/^(DATA_|PLAN_SYNTAX|PLAN_TOO_LARGE|PLAN_SET|ENGINE_)/.test(error.code)
+async function isFinding(error: MeshwrightError): Promise<boolean> {
+  const { PlanError } = await import('../plan/index.ts')
+  const problems = error instanceof PlanError ? error.problems : [{ code: error.code, at: error.at }]
+  return !problems.some(
+    ({ code, at }) =>
+      /^(DATA_|PLAN_SYNTAX|PLAN_TOO_LARGE|PLAN_SET|ENGINE_)/.test(code) ||
+      // The document as a whole: empty, or no mapping.
+      (code === 'PLAN_VALUE' && at?.path === ''),
+  )
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander'
-import { exitCodes } from '../base/index.ts'
+import { didYouMean, exitCodes, MeshwrightError } from '../base/index.ts'
 import { checkCommand } from './check.ts'
 import { doctorCommand } from './doctor.ts'
 import { reportError } from './errors.ts'
@@ -19,13 +19,17 @@ async function main(argv: readonly string[]): Promise<void> {
     .version(packageVersion())
     .option('--no-color', 'no colour, as with NO_COLOR in the environment')
     .showHelpAfterError('(meshwright --help, or meshwright COMMAND --help, says what there is)')
+    .helpCommand(true)
     .exitOverride()
+    // A first word that is no command is a mistake, not an argument of the bare command.
+    .allowExcessArguments(true)
     .action(() => {
+      const [word] = program.args
+      if (word !== undefined) throw unknownCommand(word, program)
       process.stdout.write(examplesText())
     })
-  for (const command of commands) program.addCommand(command().exitOverride())
-  // A first word that is no command is a mistake, not an argument of the bare command.
-  program.allowExcessArguments(false)
+  for (const command of commands)
+    program.addCommand(command().copyInheritedSettings(program).allowExcessArguments(false))
   try {
     await program.parseAsync([...argv])
   } catch (error) {
@@ -35,6 +39,13 @@ async function main(argv: readonly string[]): Promise<void> {
     }
     process.exitCode = reportError(error)
   }
+}
+
+function unknownCommand(word: string, program: Command): MeshwrightError {
+  const names = program.commands.map((command) => command.name())
+  return new MeshwrightError('USAGE_COMMAND', `there is no command "${word}"`, {
+    hint: didYouMean(word, names) ?? `commands are ${names.join(', ')}`,
+  })
 }
 
 // A reader that closes the pipe (`| head`) has seen enough.

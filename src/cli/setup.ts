@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { MeshwrightError } from '../base/index.ts'
 import { readWholeFile } from '../data/index.ts'
@@ -61,11 +61,16 @@ function overrides(flags: PlanFlags): string[] {
     list.push(`${path}=${JSON.stringify(value)}`)
   }
   if (flags.model !== undefined)
-    set('model', isModelName(flags.model) ? flags.model : { config: resolve(flags.model) })
+    set('model', isConfigFile(flags.model) ? { config: resolve(flags.model) } : flags.model)
   if (flags.data !== undefined) set('data.file', resolve(flags.data))
   if (flags.tokenizer !== undefined) set('data.tokenizer', resolve(flags.tokenizer))
   if (flags.dtype !== undefined) set('dtype', flags.dtype)
   return [...list, ...(flags.set ?? [])]
+}
+
+/** A mistyped name stays a name, so that the message can say which was meant. */
+function isConfigFile(model: string): boolean {
+  return !isModelName(model) && (/[/\\]|\.json$/.test(model) || existsSync(model))
 }
 
 const largestConfigBytes = 2 ** 22

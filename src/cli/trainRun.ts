@@ -1,8 +1,9 @@
+import { dirname } from 'node:path'
 import { exitCodes, MeshwrightError } from '../base/index.ts'
 import type { Engine, StepEvent } from '../engine/index.ts'
 import { formatCount } from './format.ts'
 import { catchInterrupts } from './interrupt.ts'
-import { compile } from './prepare.ts'
+import { type Compiled, compile } from './prepare.ts'
 import { Progress } from './progress.ts'
 import { loadPlan } from './setup.ts'
 import { paint } from './style.ts'
@@ -22,7 +23,9 @@ export async function trainWithFlags(file: string | undefined, flags: TrainFlags
     throw new MeshwrightError('TRAIN_NO_STEPS', `the checkpoint has done ${firstStep} of ${steps} steps`, {
       hint: `give --steps above ${firstStep}`,
     })
-  const out = flags.out ?? flags.resume
+  // A resume may name one checkpoint: the run is the folder around it.
+  const out = flags.out ?? (resumed === undefined ? undefined : dirname(resumed.checkpoint.path))
+  const validateEvery = flags.validateEvery ?? resumed?.settings.validateEvery ?? 0
   const say = (text: string): void => {
     process.stderr.write(`${text}\n`)
   }
@@ -50,13 +53,13 @@ export async function trainWithFlags(file: string | undefined, flags: TrainFlags
       steps,
       ...(out === undefined ? {} : { out }),
       ...(resumed === undefined ? {} : { resume: resumed.checkpoint }),
-      validateEvery: flags.validateEvery ?? resumed?.settings.validateEvery ?? 0,
+      validateEvery,
       checkpointEvery: flags.checkpointEvery,
       onEngine: (made) => {
         engine = made
       },
       onStart: (start) => {
-        warnOfOtherText(resumed?.settings.textBytes, start, say)
+        if (resumed !== undefined) warnOfOtherData(resumed, compiled, validateEvery, start, say)
         if (emit === undefined) say(startLine(compiled, start, steps))
         emit?.('start', startDocument(start, steps))
       },
@@ -84,11 +87,27 @@ export async function trainWithFlags(file: string | undefined, flags: TrainFlags
   }
 }
 
-function warnOfOtherText(bytes: number | undefined, start: TrainingStart, say: (text: string) => void): void {
-  if (bytes === undefined || bytes === start.data.text.bytes) return
-  say(
-    `${paint.yellow('note')} the text has ${start.data.text.bytes} bytes, the resumed run's had ${bytes}: the data order differs`,
-  )
+/** What the order of the data follows from, where the resumed run had it otherwise. */
+function warnOfOtherData(
+  { loaded, settings }: ReturnType<typeof openResume>,
+  { document }: Compiled,
+  validateEvery: number,
+  start: TrainingStart,
+  say: (text: string) => void,
+): void {
+  const before = loaded.document
+  const heldOut = (every: number): string => (every > 0 ? 'held-out text' : 'no held-out text')
+  const facts: readonly (readonly [string, number | string | null, number | string | null | undefined])[] = [
+    ['bytes of text', start.data.text.bytes, settings.textBytes],
+    ['seed', document.seed, before.seed],
+    ['samples a step', document.batch.samples, before.batch.samples],
+    ['tokens a sample', document.sequence, before.sequence],
+    ['validation', heldOut(validateEvery), heldOut(settings.validateEvery)],
+  ]
+  const changed = facts.filter(([, now, then]) => then !== undefined && now !== then)
+  if (changed.length === 0) return
+  const list = changed.map(([what, now, then]) => `${what}: ${now ?? 'all'}, was ${then ?? 'all'}`)
+  say(`${paint.yellow('note')} the data order differs from the resumed run's (${list.join('; ')})`)
 }
 
 function progressText(event: StepEvent): string {

@@ -89,7 +89,7 @@ export async function runTraining(request: TrainingRequest): Promise<TrainingOut
   const folder =
     request.out === undefined
       ? undefined
-      : new RunFolder(request.out, printPlan(document), resume === undefined ? undefined : firstStep)
+      : new RunFolder(request.out, printPlan(document), goesOn(request) ? firstStep : undefined)
   const start: TrainingStart = {
     program,
     data,

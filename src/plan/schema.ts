@@ -129,7 +129,7 @@ export const planSchema: z.ZodType = z
       .union([
         file.meta({ description: 'the text to train on' }),
         z.strictObject({
-          file: file.nullable().default(null),
+          file: file.nullable().default(null).meta({ description: 'the text to train on' }),
           tokenizer: file.nullable().default(null).meta({ description: 'a Hugging Face tokenizer.json' }),
         }),
       ])
@@ -167,7 +167,12 @@ export const planSchema: z.ZodType = z
           .max(2 ** 31 - 1)
           .default(16)
           .meta({ description: 'samples of a step, over all ranks' }),
-        microbatches: z.int().min(1).max(scheduleLimits.microbatches).default(4),
+        microbatches: z
+          .int()
+          .min(1)
+          .max(scheduleLimits.microbatches)
+          .default(4)
+          .meta({ description: 'parts of a step, done one after the other on each stage' }),
       })
       .prefault({}),
     sequence: z
@@ -177,8 +182,11 @@ export const planSchema: z.ZodType = z
       .nullable()
       .default(null)
       .meta({ description: "tokens of a sample; left out: the model's context" }),
-    dtype: z.enum(['f32', 'f64']).default('f32'),
-    optimizer: optimizer.default('adamw'),
+    dtype: z
+      .enum(['f32', 'f64'])
+      .default('f32')
+      .meta({ description: 'of parameters, activations, gradients and moments alike' }),
+    optimizer: optimizer.default('adamw').meta({ description: 'how gradients become updates' }),
     learningRate: learningRate
       .prefault({ kind: 'cosine' })
       .meta({ description: 'the peak, or a mapping; totalSteps left out: the steps of the run' }),
@@ -204,7 +212,8 @@ export const planSchema: z.ZodType = z
       .int()
       .min(0)
       .max(2 ** 32 - 1)
-      .default(0),
+      .default(0)
+      .meta({ description: 'of initial values and of the order of the samples' }),
   })
   .meta({ title: 'Meshwright plan' })
 

@@ -27,5 +27,11 @@ export { type PrintOptions, printProgram } from './text/print.ts'
 export { type TimedInstruction, timeProgram } from './timing.ts'
 export type * from './types.ts'
 export type { CycleEdge, Finding, InstructionPlace } from './verify/finding.ts'
-export { type Invariant, invariants, type Verification, verifyProgram } from './verify/index.ts'
+export {
+  type Invariant,
+  invariants,
+  type Verification,
+  type VerifyOptions,
+  verifyProgram,
+} from './verify/index.ts'
 export { cellOf, formatFinding, type ReportOptions } from './verify/report.ts'

@@ -139,6 +139,11 @@ export interface BufferSpec {
   readonly state?: boolean
   /** What the regions of a flat buffer hold, in order. */
   readonly pack?: readonly PackEntry[]
+  /**
+   * Group over whose ranks the buffer's values are terms of one sum, until an all-reduce over it: nobody else may read
+   * them before. Undefined where a rank's value is whole by itself.
+   */
+  readonly sumOver?: string
   /** Filled once for each rank: 1 where the coordinate of every axis is 0, else 0. */
   readonly constant?: { readonly isZero: readonly string[] }
 }
@@ -150,6 +155,8 @@ export interface PackEntry {
   readonly offset: number
   /** This stage is the one that counts it (norms, checkpoints): the lowest that holds it. */
   readonly owned: boolean
+  /** As for a buffer, of these elements alone. */
+  readonly sumOver?: string
 }
 
 export interface ValueInstance {

@@ -17,7 +17,7 @@ import { learningRates, optimizers, type SettingInfo } from '../../src/optimizer
 import { aliases } from '../../src/plan/aliases.ts'
 import { invariants } from '../../src/program/index.ts'
 import { type ParameterRule, phases, scheduleGenerators } from '../../src/schedule/index.ts'
-import { planKeyTable } from './planKeyTable.ts'
+import { planDefault, planKeyTable } from './planKeyTable.ts'
 
 /** The command line as it is defined; a test compares the names with those that `--help` lists. */
 export function cliCommands(): Command[] {
@@ -49,9 +49,17 @@ export function generatedParts(): ReadonlyMap<string, () => string> {
     ['public models', publicModelTable],
     ['schedules', scheduleTable],
     ['phases', phaseTable],
-    ['optimizers', () => settingTables(optimizers)],
-    ['learning rates', () => settingTables(learningRates.map((info) => ({ ...info, name: info.kind })))],
+    ['optimizers', () => settingTables('optimizer', optimizers)],
+    [
+      'learning rates',
+      () =>
+        settingTables(
+          'learningRate',
+          learningRates.map((info) => ({ ...info, name: info.kind })),
+        ),
+    ],
     ['invariants', invariantTable],
+    ['promises', promiseList],
     ['exit codes', exitCodeTable],
   ])
 }
@@ -147,7 +155,7 @@ function scheduleTable(): string {
 function parameterText(rule: ParameterRule): string {
   if (rule.kind === 'integer')
     return `${rule.summary}; a whole number from ${rule.minimum} to ${rule.maximum}`
-  const choices = Object.entries(rule.choices).map(([name, meaning]) => `${code(name)} ${meaning}`)
+  const choices = Object.entries(rule.choices).map(([name, meaning]) => `${code(name)} = ${meaning}`)
   return `${rule.summary}; ${choices.join('; ')}`
 }
 
@@ -164,6 +172,7 @@ function phaseTable(): string {
 }
 
 function settingTables(
+  planKey: string,
   infos: readonly {
     readonly name: string
     readonly summary: string
@@ -179,13 +188,22 @@ function settingTables(
           ['setting', 'default', 'meaning'],
           settings.map((setting) => [
             code(setting.name),
-            setting.default === undefined ? 'must be given' : code(String(setting.default)),
+            settingDefault(planKey, name, setting.name),
             setting.summary,
           ]),
         ),
       ].join('\n\n'),
     )
     .join('\n\n')
+}
+
+function settingDefault(planKey: string, name: string, setting: string): string {
+  const value = planDefault(planKey, name, setting)
+  return value === undefined ? 'the steps of the run' : code(String(value))
+}
+
+function promiseList(): string {
+  return invariants.map(({ promise }) => `- ${promise}`).join('\n')
 }
 
 function invariantTable(): string {

@@ -1,5 +1,5 @@
 import { describeNodes, type Path, type SchemaNode } from '../../src/plan/describe.ts'
-import { planJsonSchema } from '../../src/plan/index.ts'
+import { formatSize, planJsonSchema } from '../../src/plan/index.ts'
 
 /** One key of a plan. */
 interface PlanKey {
@@ -17,6 +17,7 @@ export function planKeyTable(): string {
   return ['| key | value | default | meaning |', '| --- | --- | --- | --- |', ...rows].join('\n')
 }
 
+/** As `planJsonSchema` has it. */
 type Described = SchemaNode & { readonly description?: string; readonly required?: readonly string[] }
 
 /** Mappings that have a name of their own (schedules, optimizers, learning rates) are on pages of theirs. */
@@ -30,7 +31,7 @@ function keysOf(schema: Described, path: Path): PlanKey[] {
       {
         path: inner.join('.'),
         values: describeNodes(variants(node)).replaceAll('|', '\\|'),
-        byDefault: schema.required?.includes(key) === true ? 'must be given' : defaultOf(node),
+        byDefault: schema.required?.includes(key) === true ? 'must be given' : defaultOf(node, inner),
         meaning: node.description ?? '',
       },
       ...plainVariant(node, inner),
@@ -43,8 +44,16 @@ function plainVariant(node: Described, path: Path): PlanKey[] {
   const mappings = variants(node).filter((variant) => variant.properties !== undefined)
   if (mappings.length === 0 || mappings.some((mapping) => isNamed(mapping))) return []
   const found = new Map<string, PlanKey>()
+  const isEverywhere = (key: string): boolean =>
+    mappings.every(({ properties }) => properties?.[key] !== undefined)
+  const choice = [...new Set(mappings.flatMap(({ properties }) => Object.keys(properties ?? {})))]
+    .filter((key) => !isEverywhere(key))
+    .map((key) => `\`${key}\``)
+    .join(' or ')
   for (const mapping of mappings)
-    for (const key of keysOf(mapping as Described, path)) if (!found.has(key.path)) found.set(key.path, key)
+    for (const key of keysOf(mapping as Described, path))
+      if (!found.has(key.path))
+        found.set(key.path, isEverywhere(key.path.split('.').at(-1)!) ? key : { ...key, byDefault: choice })
   return [...found.values()]
 }
 
@@ -57,10 +66,22 @@ function variants(node: SchemaNode): readonly SchemaNode[] {
   return inner === undefined || node.title !== undefined ? [node] : inner.flatMap(variants)
 }
 
-function defaultOf({ default: value }: SchemaNode): string {
+function defaultOf({ default: value }: SchemaNode, path: Path): string {
   if (value === undefined || value === null) return 'not set'
+  if (path.at(-1)?.toString().endsWith('Bytes') === true) return `\`${formatSize(Number(value))}\``
   if (typeof value !== 'object') return `\`${String(value)}\``
   const given = Object.entries(value).filter(([, item]) => item !== null)
   if (given.length === 0) return 'not set'
   return `\`{ ${given.map(([key, item]) => `${key}: ${String(item)}`).join(', ')} }\``
+}
+
+/** Default of `setting` in the mapping that `name` names below `key`; undefined where a plan leaves it open. */
+export function planDefault(key: string, name: string, setting: string): unknown {
+  const node = (planJsonSchema() as SchemaNode).properties?.[key]
+  const mapping = node === undefined ? undefined : variants(node).find((variant) => namesIt(variant, name))
+  return mapping?.properties?.[setting]?.default ?? undefined
+}
+
+function namesIt(node: SchemaNode, name: string): boolean {
+  return Object.values(node.properties ?? {}).some((property) => property.const === name)
 }

@@ -7,7 +7,7 @@ import { mul, onlyFirstCotangent, reshapeTo, sub } from './derivatives.ts'
 import { zeros } from './elements.ts'
 import { emitCausalMask } from './generators.ts'
 import { one, reshaped } from './lowering.ts'
-import { emitMatmul } from './matmul.ts'
+import { emitMatmul } from './matmulOnnx.ts'
 import { commonDType, requireOperands, shapeError } from './shapes.ts'
 
 /**

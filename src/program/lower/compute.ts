@@ -4,6 +4,7 @@ import type { Action, Schedule } from '../../schedule/index.ts'
 import { phaseLatency } from '../../schedule/index.ts'
 import type { GraphTask, ReadPort, RowsEntry, Work, WritePort } from '../types.ts'
 import type { Dag, DagOperand, DagValue, DagWrite } from './dag.ts'
+import { replicaGroup, sumGroup } from './groups.ts'
 import type { StageInfo } from './stages.ts'
 
 /** Buffer names: what the passes agree on. */
@@ -32,7 +33,10 @@ export function lowerCompute(
 ): void {
   const makers = stages.map((info) => new StageMaker(dag, stages, info, method))
   schedule.actors.forEach((entries) => {
-    const actions = entries.flatMap((entry) => ('pair' in entry ? entry.pair : [entry]))
+    // Updates follow the last micro-batch whether the schedule names them or not (lowerUpdate).
+    const actions = entries
+      .flatMap((entry) => ('pair' in entry ? entry.pair : [entry]))
+      .filter(({ phase }) => phase !== 'U')
     let previous: number | undefined
     for (let index = 0; index < actions.length; index++) {
       const action = actions[index]!
@@ -69,7 +73,13 @@ class StageMaker {
     const dtype = graphDtype(piece.graph)
     const flat = { dtype, shape: [pack.elements] }
     dag.buffer(actor, names.parameters(stage), flat, { state: true, pack: pack.entries })
-    if (method === 'gradient') dag.buffer(actor, names.gradients(stage), flat, { pack: pack.entries })
+    if (method === 'gradient')
+      dag.buffer(actor, names.gradients(stage), flat, {
+        pack: pack.entries.map((entry) => {
+          const group = sumGroup(stages, info, entry.name)
+          return group === undefined ? entry : { ...entry, sumOver: group.name }
+        }),
+      })
   }
 
   run(action: Action, after: number | undefined): number {
@@ -77,7 +87,10 @@ class StageMaker {
     if (made === undefined) {
       made = stageTask(this.info, action.phase, this.stages, this.method)
       for (const { buffer, type } of [...made.reads, ...made.writes])
-        if (type !== undefined) this.dag.buffer(this.info.actor, buffer, type)
+        if (type !== undefined)
+          this.dag.buffer(this.info.actor, buffer, type, {
+            sumOver: buffer === 'loss' ? replicaGroup(this.info)?.name : undefined,
+          })
       this.tasks.set(action.phase, made)
     }
     const at = ({ buffer, index }: StageOperand): DagValue => {

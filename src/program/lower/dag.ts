@@ -108,6 +108,7 @@ export class Dag {
       readonly state?: boolean
       readonly pack?: readonly PackEntry[]
       readonly constant?: DagBuffer['constant']
+      readonly sumOver?: string | undefined
     } = {},
   ): void {
     const known = this.buffers[actor]!
@@ -120,6 +121,7 @@ export class Dag {
       ...(extra.state === undefined ? {} : { state: extra.state }),
       ...(extra.pack === undefined ? {} : { pack: extra.pack }),
       ...(extra.constant === undefined ? {} : { constant: extra.constant }),
+      ...(extra.sumOver === undefined ? {} : { sumOver: extra.sumOver }),
     })
   }
 }

@@ -1,7 +1,7 @@
-import { internalError } from '../../base/index.ts'
 import type { Group, PackEntry, Region, Work } from '../types.ts'
 import { names } from './compute.ts'
 import type { Dag } from './dag.ts'
+import { replicaGroup, tiedGroup } from './groups.ts'
 import { entryElements, type StageInfo } from './stages.ts'
 
 /**
@@ -30,18 +30,20 @@ function lowerReplicas(
   bucketElements: number,
   groups: Map<string, Group>,
 ): void {
-  for (const { stage, actor, replicas, pack } of stages) {
-    if (replicas === 1) continue
+  for (const info of stages) {
+    const { stage, actor, pack } = info
+    const group = replicaGroup(info)
+    if (group === undefined) continue
     const buffer = names.gradients(stage)
     const untied = pack.entries.filter((entry) => !pack.tied.has(entry.name))
     for (const region of buckets(untied, bucketElements)) {
-      groups.set('data', { name: 'data', axes: ['data'] })
+      groups.set(group.name, group)
       dag.add({
         kind: 'collective',
         stream: 'reduce',
         operation: 'allReduce',
         reduce: 'sum',
-        group: 'data',
+        group: group.name,
         members: [{ actor, operand: { buffer, region } }],
         latency: 0,
       })
@@ -52,16 +54,14 @@ function lowerReplicas(
 function lowerTied(dag: Dag, stages: readonly StageInfo[], groups: Map<string, Group>): void {
   for (const name of new Set(stages.flatMap(({ pack }) => [...pack.tied]))) {
     const holders = stages.filter(({ pack }) => pack.tied.has(name))
-    const actors = holders.map(({ actor }) => actor)
-    if (new Set(actors).size < actors.length) throw internalError(`two stages of one actor hold ${name}`)
-    const group = `tied(${actors.join(',')})`
-    groups.set(group, { name: group, axes: ['pipeline', 'data'], pipelines: actors })
+    const group = tiedGroup(stages, name)
+    groups.set(group.name, group)
     dag.add({
       kind: 'collective',
       stream: 'reduce',
       operation: 'allReduce',
       reduce: 'sum',
-      group,
+      group: group.name,
       members: holders.map(({ stage, actor, pack }) => {
         const entry = pack.entries.find((candidate) => candidate.name === name)!
         const region = { start: entry.offset, end: entry.offset + entryElements(entry) }
@@ -73,17 +73,19 @@ function lowerTied(dag: Dag, stages: readonly StageInfo[], groups: Map<string, G
 }
 
 function lowerLoss(dag: Dag, stages: readonly StageInfo[], groups: Map<string, Group>): void {
-  for (const { actor, replicas, piece } of stages) {
+  for (const info of stages) {
+    const { actor, piece } = info
+    const group = replicaGroup(info)
     if (!piece.graph.outputs.some((output) => output.name === 'loss')) continue
     const value = { buffer: 'loss' }
-    if (replicas > 1) {
-      groups.set('data', { name: 'data', axes: ['data'] })
+    if (group !== undefined) {
+      groups.set(group.name, group)
       dag.add({
         kind: 'collective',
         stream: 'reduce',
         operation: 'allReduce',
         reduce: 'sum',
-        group: 'data',
+        group: group.name,
         members: [{ actor, operand: value }],
         latency: 0,
       })

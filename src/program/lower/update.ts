@@ -23,7 +23,7 @@ export function lowerClip(dag: Dag, stages: readonly StageInfo[], maxNorm: numbe
   const started = new Set<number>()
   for (const { stage, actor, pack } of stages) {
     dag.buffer(actor, 'owner', scalar, { constant: { isZero: ['data'] } })
-    dag.buffer(actor, 'sumOfSquares', scalar)
+    dag.buffer(actor, 'sumOfSquares', scalar, { sumOver: several ? 'all' : undefined })
     const owned = ownedRegions(pack.entries)
     if (owned.length === 0) throw internalError(`stage ${stage} holds no parameter of its own`)
     for (const region of owned) {

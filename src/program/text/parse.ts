@@ -5,7 +5,7 @@ import { parseTask } from './parseTask.ts'
 import { TextReader } from './reader.ts'
 
 /** Sizes beyond these are refused before anything is built from them. */
-const limits = { pipelines: scheduleLimits.actors, ranks: 1 << 20, channelSlots: 1 << 16 } as const
+const limits = { pipelines: scheduleLimits.actors, ranks: 1 << 16, channelSlots: 1 << 16 } as const
 
 const resources: readonly Stream['resource'][] = ['compute', 'network', 'host']
 const statements = ['work', 'channel', 'mesh', 'stream', 'group', 'task', 'role'] as const
@@ -167,7 +167,11 @@ class ProgramParser {
     let pipelines: number[] | undefined
     if (reader.accept('at')) {
       reader.expect('pipeline')
+      const at = reader.peek()
+      if (this.submeshes.length === 0)
+        throw reader.fail('there is no mesh yet', at, 'give it above the groups')
       pipelines = reader.list(() => reader.number('a pipeline coordinate', this.submeshes.length - 1))
+      if (new Set(pipelines).size < pipelines.length) throw reader.fail('a coordinate is given twice', at)
     }
     reader.end()
     return { name, axes, ...(pipelines === undefined ? {} : { pipelines }) }

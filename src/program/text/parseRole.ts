@@ -94,7 +94,7 @@ function parseWhere(reader: TextReader, axes: Declarations['submeshes'][number])
   return { axis: name, modulus, remainder: reader.number('a remainder', modulus - 1) }
 }
 
-/** `w0: f64[792] x 1 state host`, then lines `at 128: h.0.ln_1.weight [8] owned` */
+/** `g0: f64[792] x 1 state host sum over data`, then lines `at 128: h.0.ln_1.weight [8] owned sum over data` */
 function parseBuffer(reader: TextReader): DeclaredBuffer {
   const name = reader.name('the name of a buffer')
   reader.expect(':')
@@ -104,13 +104,14 @@ function parseBuffer(reader: TextReader): DeclaredBuffer {
   const state = reader.accept('state')
   const tier = reader.accept('host') ? 'host' : 'device'
   const constant = reader.accept('constant') ? { isZero: parseZeros(reader) } : undefined
+  const sumOver = parseSum(reader)
   reader.end()
   const pack: PackEntry[] = []
   while (reader.accept('at')) {
     const offset = reader.number('an offset in elements')
     reader.expect(':')
     const entry = { offset, name: reader.name('the name of a tensor'), shape: parseShape(reader) }
-    pack.push({ ...entry, owned: reader.accept('owned') })
+    pack.push({ ...entry, owned: reader.accept('owned'), ...parseSum(reader) })
     reader.end()
   }
   return {
@@ -122,7 +123,14 @@ function parseBuffer(reader: TextReader): DeclaredBuffer {
     ...(state ? { state } : {}),
     ...(pack.length === 0 ? {} : { pack }),
     ...(constant === undefined ? {} : { constant }),
+    ...sumOver,
   }
+}
+
+function parseSum(reader: TextReader): { readonly sumOver?: string } {
+  if (!reader.accept('sum')) return {}
+  reader.expect('over')
+  return { sumOver: reader.name('the name of a group') }
 }
 
 function parseShape(reader: TextReader): number[] {

@@ -47,20 +47,25 @@ function printBuffers(role: Role, full: boolean): string[] {
     const entries = full ? (buffer.pack ?? []) : []
     return [
       `  buffer ${typed} ${kinds[index]!.padEnd(kindWidth)}  # ${note}${tensors}`,
-      ...entries.map(({ name, shape, offset, owned }) => {
+      ...entries.map(({ name, shape, offset, owned, sumOver }) => {
         const type = `${printName(name)} [${shape.join(', ')}]`
-        return `    at ${offset}: ${type}${owned ? ' owned' : ''}`
+        return `    at ${offset}: ${type}${owned ? ' owned' : ''}${sumText(sumOver)}`
       }),
     ]
   })
 }
 
-function bufferKind({ state, tier, constant }: BufferSpec): string {
+function sumText(group: string | undefined): string {
+  return group === undefined ? '' : ` sum over ${printName(group)}`
+}
+
+function bufferKind({ state, tier, constant, sumOver }: BufferSpec): string {
   const axes = constant?.isZero.map((axis) => `${printName(axis)}=0`).join(', ')
   const words = [
     ...(state === true ? [' state'] : []),
     ...(tier === 'host' ? [' host'] : []),
     ...(axes === undefined ? [] : [axes === '' ? ' constant' : ` constant ${axes}`]),
+    sumText(sumOver),
   ]
   return words.join('')
 }

@@ -3,7 +3,7 @@ import { continues, type Token, tokenize } from './tokens.ts'
 
 /** Longest text that is read, in characters. */
 const maximumLength = 1 << 26
-const maximumName = 1000
+const maximumName = 200
 
 /** Statements one after the other, and the tokens of the one at hand. Every complaint says line and column. */
 export class TextReader {
@@ -101,7 +101,11 @@ export class TextReader {
     const name = this.name(what)
     const index = names.get(name)
     if (index !== undefined) return index
-    throw this.fail(`there is no ${what} ${JSON.stringify(name)}`, at, suggest(name, [...names.keys()]))
+    throw this.fail(
+      `there is no ${what} ${JSON.stringify(name)}`,
+      at,
+      suggest(name, [...names.keys()].slice(0, 1000)),
+    )
   }
 
   word<T extends string>(allowed: readonly T[], what: string): T {

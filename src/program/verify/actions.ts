@@ -113,7 +113,10 @@ function checkSet(
       message: `stage ${stage}, micro-batch ${microbatch} on ${view.role.name}: found ${found.join(', ') || 'nothing'}, a complete step does ${wanted}`,
       fix: missing ? 'add what is missing' : 'do each once: every backward adds to the gradient',
       ranks: view.ranks,
-      places: [...places.values()].flat().map((instruction) => ({ role: view.index, instruction })),
+      places: [...places.values()]
+        .filter((list) => !repeated || list.length > 1)
+        .flat()
+        .map((instruction) => ({ role: view.index, instruction })),
       stage,
       microbatch,
     },

@@ -147,7 +147,7 @@ function cycleFinding(
   )
   const found = findCycle(waits.nodes, edges)
   if (found === undefined) return []
-  const cycle = found
+  const steps = found
     .map(({ label }) => ({
       from: waits.instruction(label.from),
       to: waits.instruction(label.to),
@@ -156,6 +156,7 @@ function cycleFinding(
     // Steps inside one exchange.
     .filter(({ from, to }) => from !== to)
     .map(({ from, to, why }): CycleEdge => ({ from: graph.place(from), to: graph.place(to), why }))
+  const cycle = fromLowestRank(steps)
   const places = cycle.flatMap(({ from, to }) => [from, to])
   const ranks = [...new Set(places.map((place) => place.rank!))].sort((a, b) => a - b)
   const action = places
@@ -163,4 +164,15 @@ function cycleFinding(
     .find((item) => item.stage !== undefined)
   const { code, message, fix } = words
   return [{ code, message: `${rankList(ranks)} ${message}`, fix, ...action, ranks, places, cycle }]
+}
+
+/** The same circle, told from where its lowest rank comes in. */
+function fromLowestRank(cycle: readonly CycleEdge[]): readonly CycleEdge[] {
+  const entries = cycle.flatMap(({ from }, index) => {
+    const before = cycle.at(index - 1)!.to
+    return before.rank === from.rank && before.instruction === from.instruction ? [] : [{ from, index }]
+  })
+  entries.sort((a, b) => a.from.rank! - b.from.rank! || a.from.instruction - b.from.instruction)
+  const start = entries[0]?.index ?? 0
+  return [...cycle.slice(start), ...cycle.slice(0, start)]
 }

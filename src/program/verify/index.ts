@@ -10,6 +10,7 @@ import { checkTypes } from './ports.ts'
 import { rankViews } from './ranks.ts'
 import { checkMemory, checkState } from './resources.ts'
 import { checkRoles } from './roles.ts'
+import { checkSums } from './sums.ts'
 import { checkChannelOrder, checkTransfers } from './transfers.ts'
 
 export interface Invariant {
@@ -72,6 +73,12 @@ export const invariants: readonly Invariant[] = [
     name: 'lifetimes',
     promise: 'every read is written before, nothing is used after it is freed, nothing is left over',
     check: checkLifetimes,
+  },
+  {
+    name: 'sums',
+    promise: 'terms that ranks hold of one sum are added over all of them, once, before anybody reads them',
+    check: checkSums,
+    after: ['matching'],
   },
   {
     name: 'state',

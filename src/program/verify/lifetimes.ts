@@ -1,7 +1,7 @@
 import { firstGap, operandRows, overlap, type ValueAccess, valueAccesses, valueRows } from '../accesses.ts'
 import { formatInstruction } from '../text/instruction.ts'
-import { formatOperand, formatValue } from '../text/operands.ts'
-import type { BufferSpec, Instruction, Region, Role, ValueInstance } from '../types.ts'
+import { formatOperands, formatValue } from '../text/operands.ts'
+import type { BufferSpec, Instruction, Operand, Region, Role, ValueInstance } from '../types.ts'
 import { actionOf, type Finding, type RoleView, type VerifyContext } from './finding.ts'
 import { type LifetimeCode, lifetimeRules } from './lifetimeRules.ts'
 
@@ -23,8 +23,8 @@ class LifetimeWalk {
   private readonly freed = new Set<number>()
   /** Value that lives in a slot, by `buffer:slot`. */
   private readonly occupants = new Map<string, number>()
-  /** What is wrong with the instruction at hand: names of what it concerns, by code. */
-  private wrong = new Map<LifetimeCode, string[]>()
+  /** What is wrong with the instruction at hand: what it concerns, by code and what is said of it. */
+  private wrong = new Map<LifetimeCode, Map<string, Operand[]>>()
 
   constructor(context: VerifyContext, view: RoleView) {
     this.context = context
@@ -42,7 +42,7 @@ class LifetimeWalk {
       .filter(([value]) => !this.freed.has(value) && this.buffer(value)?.state !== true)
       .sort(([, a], [, b]) => a.last - b.last)
     left.forEach(([value, { last }], position) => {
-      this.complain('VALUE_LEFT', formatValue(this.role, value))
+      this.complain('VALUE_LEFT', { value })
       if (left[position + 1]?.[1].last !== last) this.report(last)
     })
     return this.findings
@@ -57,7 +57,7 @@ class LifetimeWalk {
     const writes = inside.filter(({ kind }) => kind !== 'read')
     writes.forEach((write, position) => {
       if (writes.slice(0, position).some((other) => this.collide(write, other)))
-        this.complain('WRITE_OVERLAP', formatValue(this.role, write.value))
+        this.complain('WRITE_OVERLAP', { value: write.value })
     })
     for (const { value } of accesses) {
       const entry = this.written.get(value)
@@ -72,17 +72,13 @@ class LifetimeWalk {
     const buffer = this.buffer(access.value)
     if (instance === undefined || buffer === undefined) return false
     const rows = operandRows(role, access)
-    const name = formatOperand(role, access)
     const size = valueRows(role, access.value)
     if (instance.slot < 0 || instance.slot >= buffer.slots)
-      this.complain(
-        'SLOT_OUTSIDE',
-        `slot ${instance.slot} for ${name}, and ${buffer.name} has ${buffer.slots}`,
-      )
+      this.complain('SLOT_OUTSIDE', access, ` in slot ${instance.slot} of ${buffer.slots}`)
     // A buffer without elements has no rows to name.
     const empty = rows.start >= rows.end && access.region !== undefined
     if (rows.start >= 0 && rows.end <= size && !empty) return true
-    this.complain('REGION_OUTSIDE', `${name}, but ${buffer.name} has rows 0 to ${size - 1}`)
+    this.complain('REGION_OUTSIDE', access, ` of ${size} row${size === 1 ? '' : 's'}`)
     return false
   }
 
@@ -91,35 +87,34 @@ class LifetimeWalk {
     const { value } = access
     const rows = operandRows(role, access)
     if (this.freed.has(value)) {
-      this.complain('READ_AFTER_FREE', formatOperand(role, access))
+      this.complain('READ_AFTER_FREE', access)
       return
     }
     const entry = this.written.get(value)
     if (entry !== undefined) entry.unread = entry.unread.filter((unread) => !overlap(unread, rows))
     if (this.isGiven(value)) {
-      if (this.isOverwritten(value, rows)) this.complain('READ_AFTER_UPDATE', formatOperand(role, access))
+      if (this.isOverwritten(value, rows)) this.complain('READ_AFTER_UPDATE', access)
       return
     }
     const gap = firstGap(entry?.rows ?? [], rows)
     if (gap === undefined) return
     const part = entry === undefined ? '' : ` (row ${gap})`
-    this.complain('READ_BEFORE_WRITE', formatOperand(role, access) + part)
+    this.complain('READ_BEFORE_WRITE', access, part)
   }
 
   private write(access: ValueAccess): void {
     const { role } = this
     const { value } = access
-    const name = formatOperand(role, access)
     const rows = operandRows(role, access)
     if (this.isGiven(value)) {
-      this.complain('WRITE_GIVEN', name)
+      this.complain('WRITE_GIVEN', access)
       return
     }
-    if (this.freed.has(value)) this.complain('WRITE_AFTER_FREE', name)
+    if (this.freed.has(value)) this.complain('WRITE_AFTER_FREE', access)
     const key = slotKey(role.values[value]!)
     const occupant = this.occupants.get(key)
     if (occupant !== undefined && occupant !== value && this.buffer(value)?.state !== true)
-      this.complain('SLOT_IN_USE', `${name} over ${formatValue(role, occupant)}`)
+      this.complain('SLOT_IN_USE', access, ` over ${formatValue(role, occupant)}`)
     this.occupants.set(key, value)
     const entry = this.written.get(value)
     if (entry === undefined) {
@@ -127,7 +122,7 @@ class LifetimeWalk {
       return
     }
     if (access.kind === 'write' && entry.unread.some((unread) => overlap(unread, rows)))
-      this.complain('WRITE_UNREAD', name)
+      this.complain('WRITE_UNREAD', access)
     entry.unread.push(rows)
     if (firstGap(entry.rows, rows) !== undefined) entry.rows.push(rows)
   }
@@ -136,11 +131,10 @@ class LifetimeWalk {
     const { role } = this
     const instance = role.values[value]
     if (instance === undefined) return
-    const name = formatValue(role, value)
     if (this.isGiven(value) || this.buffer(value)?.state === true)
-      this.complain('FREE_UNKNOWN', `${name}, which lives on`)
-    else if (this.freed.has(value)) this.complain('FREE_UNKNOWN', `${name} a second time`)
-    else if (!this.written.has(value)) this.complain('FREE_UNKNOWN', `${name}, which was never written`)
+      this.complain('FREE_UNKNOWN', { value }, ', which lives on')
+    else if (this.freed.has(value)) this.complain('FREE_UNKNOWN', { value }, ' a second time')
+    else if (!this.written.has(value)) this.complain('FREE_UNKNOWN', { value }, ', which was never written')
     this.freed.add(value)
     if (this.occupants.get(slotKey(instance)) === value) this.occupants.delete(slotKey(instance))
   }
@@ -167,10 +161,13 @@ class LifetimeWalk {
     return this.role.buffers[this.role.values[value]?.buffer ?? -1]
   }
 
-  private complain(code: LifetimeCode, name: string): void {
-    const names = this.wrong.get(code)
-    if (names === undefined) this.wrong.set(code, [name])
-    else names.push(name)
+  /** `note` is said behind the name of the operand. */
+  private complain(code: LifetimeCode, operand: Operand, note = ''): void {
+    const byNote = this.wrong.get(code) ?? new Map<string, Operand[]>()
+    this.wrong.set(code, byNote)
+    const operands = byNote.get(note)
+    if (operands === undefined) byNote.set(note, [operand])
+    else operands.push(operand)
   }
 
   /** One finding for each kind of thing that is wrong with the instruction. */
@@ -178,8 +175,11 @@ class LifetimeWalk {
     if (this.wrong.size === 0) return
     const { context, view } = this
     const line = `"${formatInstruction(context.program, view.role, index)}" of ${view.role.name}`
-    for (const [code, names] of this.wrong) {
-      const shown = names.slice(0, 6).join(', ') + (names.length > 6 ? ', …' : '')
+    for (const [code, byNote] of this.wrong) {
+      const names = [...byNote].map(
+        ([note, operands]) => formatOperands(view.role, operands).join(' ') + note,
+      )
+      const shown = names.slice(0, 4).join(', ') + (names.length > 4 ? ', …' : '')
       this.findings.push({
         code,
         message: `${line} ${lifetimeRules[code].what(shown)}`,

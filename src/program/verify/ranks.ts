@@ -17,7 +17,7 @@ export interface RankView {
   readonly view: RoleView
   /** Rank of each of the role's peers; undefined where there is none. */
   readonly peers: readonly (number | undefined)[]
-  /** Members of each group of the program, as far as they are looked at, ascending. */
+  /** Members of each group of the program that the role uses, as far as they are looked at, ascending. */
   readonly groups: readonly (readonly number[])[]
 }
 
@@ -47,17 +47,18 @@ export function rankViews(
     known.set(key, found)
     return found
   }
-  return roles.flatMap((view) =>
-    roleRanks(part, view.role).map((rank): RankView => {
+  return roles.flatMap((view) => {
+    const used = new Set(view.instructions.map((item) => (item.kind === 'collective' ? item.group : -1)))
+    return roleRanks(part, view.role).map((rank): RankView => {
       const own = coordinatesOf(part, rank)
       return {
         rank: wholeRank(rank),
         view,
         peers: view.role.peers.map((peer) => peerRank(mesh, own, peer)),
-        groups: program.groups.map((group, index) => members(group, index, own)),
+        groups: program.groups.map((group, index) => (used.has(index) ? members(group, index, own) : [])),
       }
-    }),
-  )
+    })
+  })
 }
 
 /**

@@ -1,71 +1,10 @@
 import fc from 'fast-check'
-import * as ort from 'onnxruntime-node'
 import { describe, expect, it } from 'vitest'
 import { graphOfCase } from '../../../../test/support/graphs.ts'
 import { type OpCase, opCases } from '../../../../test/support/opCases.ts'
-import {
-  type DType,
-  type FloatDType,
-  type Graph,
-  GraphBuilder,
-  interpretGraph,
-  makeTensor,
-  opNames,
-  type Tensor,
-} from '../../../graph/index.ts'
-import { encodeOnnxModel, onnxInputName, onnxOutputName } from './encode.ts'
-
-const options: ort.InferenceSession.SessionOptions = {
-  executionProviders: ['cpu'],
-  intraOpNumThreads: 1,
-  interOpNumThreads: 1,
-  graphOptimizationLevel: 'disabled',
-  enableMemPattern: false,
-  // One test makes a run fail on purpose: only what is fatal is printed.
-  logSeverityLevel: 4,
-}
-
-function feed({ type, data }: Tensor): ort.Tensor {
-  switch (type.dtype) {
-    case 'f32':
-      return new ort.Tensor('float32', Float32Array.from(data), type.shape)
-    case 'f64':
-      return new ort.Tensor('float64', Float64Array.from(data), type.shape)
-    case 'i32':
-      return new ort.Tensor('int32', Int32Array.from(data), type.shape)
-    case 'bool':
-      return new ort.Tensor('bool', Uint8Array.from(data), type.shape)
-  }
-}
-
-const dtypes: Readonly<Record<string, DType>> = { float32: 'f32', float64: 'f64', int32: 'i32', bool: 'bool' }
-
-async function run(graph: Graph, inputs: ReadonlyMap<string, Tensor>): Promise<Map<string, Tensor>> {
-  const session = await ort.InferenceSession.create(encodeOnnxModel(graph), options)
-  const feeds = Object.fromEntries(
-    graph.inputs.map(({ name }, index) => [onnxInputName(index), feed(inputs.get(name)!)]),
-  )
-  const results = await session.run(feeds)
-  await session.release()
-  return new Map(
-    graph.outputs.map(({ name }, index) => {
-      const result = results[onnxOutputName(index)]!
-      const type = { dtype: dtypes[result.type]!, shape: result.dims }
-      return [name, makeTensor(type, Array.from(result.data as ArrayLike<number | bigint>, Number))]
-    }),
-  )
-}
-
-/** Largest difference relative to the largest element, at least 1. */
-function distance(actual: Tensor, expected: Tensor): number {
-  let largest = 1
-  for (const value of expected.data) largest = Math.max(largest, Math.abs(value))
-  let worst = 0
-  expected.data.forEach((value, index) => {
-    worst = Math.max(worst, Math.abs(value - actual.data[index]!) / largest)
-  })
-  return worst
-}
+import { distance, runOnnx } from '../../../../test/support/runOnnx.ts'
+import { type FloatDType, GraphBuilder, interpretGraph, makeTensor, opNames } from '../../../graph/index.ts'
+import { encodeOnnxModel } from './encode.ts'
 
 const tolerances: Readonly<Record<FloatDType, number>> = { f32: 1e-5, f64: 1e-12 }
 
@@ -75,7 +14,7 @@ describe.each(['f32', 'f64'] as const)('in %s', (dtype) => {
       fc.asyncProperty(opCases[op](dtype) as fc.Arbitrary<OpCase>, async (testCase) => {
         const { graph, inputs } = graphOfCase(testCase)
         const expected = interpretGraph(graph, inputs)
-        const actual = await run(graph, inputs)
+        const actual = await runOnnx(graph, inputs)
         for (const [name, tensor] of expected) {
           const { dtype: found, shape } = actual.get(name)!.type
           expect({ dtype: found, shape }).toEqual({ dtype: tensor.type.dtype, shape: tensor.type.shape })
@@ -100,7 +39,7 @@ describe('a model', () => {
     builder.output('constant', builder.one('fill', [], { shape: [2], dtype: 'i32', value: 7 }))
     const used = builder.one('neg', [doubled], {})
     builder.output('negative', used)
-    const results = await run(builder.build(), new Map([['a strange/name', vector]]))
+    const results = await runOnnx(builder.build(), new Map([['a strange/name', vector]]))
     expect([...results.values()].map((tensor) => Array.from(tensor.data))).toEqual([
       [1, 2, 3],
       [2, 4, 6],
@@ -120,7 +59,7 @@ describe('a model', () => {
       ['unused', makeTensor({ dtype: 'f64', shape: [2, 2] }, [0, 0, 0, 0])],
       ['x', vector],
     ])
-    const results = await run(builder.build({ keepInputs: true }), inputs)
+    const results = await runOnnx(builder.build({ keepInputs: true }), inputs)
     expect(Array.from(results.get('y')!.data)).toEqual([-1, -2, -3])
   })
 
@@ -150,6 +89,27 @@ describe('a model', () => {
       ['table', makeTensor({ dtype: 'f32', shape: [4, 2] }, new Float64Array(8))],
       ['ids', makeTensor({ dtype: 'i32', shape: [1] }, [9])],
     ])
-    await expect(run(builder.build(), inputs)).rejects.toThrow('wte/gather#0')
+    await expect(runOnnx(builder.build(), inputs)).rejects.toThrow('wte/gather#0')
+  })
+
+  it('gives the loss also where the probability of the label underflows', async () => {
+    for (const [dtype, far] of [
+      ['f32', 500],
+      ['f64', 5000],
+    ] as const) {
+      const builder = new GraphBuilder()
+      const logits = builder.input('logits', 'activation', { dtype, shape: [2, 3] })
+      const labels = builder.input('labels', 'data', { dtype: 'i32', shape: [2] })
+      const [loss, probabilities] = builder.op('crossEntropy', [logits, labels], {})
+      builder.output('loss', loss!)
+      builder.output('probabilities', probabilities!)
+      const inputs = new Map([
+        ['logits', makeTensor({ dtype, shape: [2, 3] }, [0, far, 0, 1, 1, 1])],
+        ['labels', makeTensor({ dtype: 'i32', shape: [2] }, [2, 0])],
+      ])
+      const results = await runOnnx(builder.build(), inputs)
+      expect(results.get('probabilities')!.data[2]).toBe(0)
+      expect(results.get('loss')!.data[0]! / (far + Math.log(3))).toBeCloseTo(1, dtype === 'f32' ? 6 : 14)
+    }
   })
 })

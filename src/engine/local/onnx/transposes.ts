@@ -2,11 +2,11 @@ import type { NodeProto } from 'onnx-buf'
 
 /**
  * Joins a Transpose with the one before it where nothing else reads that one's result, as where a product was taken
- * transposed and its heads are then merged.
+ * transposed and its heads are then merged. `kept` are the tensors that are read from outside.
  */
-export function joinTransposes(nodes: readonly NodeProto[]): NodeProto[] {
+export function joinTransposes(nodes: readonly NodeProto[], kept: readonly string[]): NodeProto[] {
   const producers = new Map<string, NodeProto>()
-  const uses = new Map<string, number>()
+  const uses = new Map<string, number>(kept.map((name) => [name, 1]))
   for (const node of nodes) {
     for (const output of node.output) producers.set(output, node)
     for (const input of node.input) uses.set(input, (uses.get(input) ?? 0) + 1)
