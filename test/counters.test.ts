@@ -2,7 +2,14 @@ import { describe, expect, test } from 'vitest'
 import { allReduceAlgorithm, createLocalEngine } from '../src/engine/index.ts'
 import type { RankCounters, StepResult } from '../src/engine/types.ts'
 import { type Program, readInstructions, rolesByRank } from '../src/program/index.ts'
-import { compilePlan, programOf, randomBatches, runOn, runSteps } from './support/trainingCase.ts'
+import {
+  compilePlan,
+  programOf,
+  randomBatches,
+  runOn,
+  runSteps,
+  type StepRecord,
+} from './support/trainingCase.ts'
 
 const hidden = 16
 const sequence = 8
@@ -153,7 +160,12 @@ describe('micro-batches in flight', () => {
     })
     const program = programOf(compiled, {})
     const engine = await createLocalEngine(program, { trace: true })
-    const [record] = await runSteps(compiled, engine, randomBatches(compiled, 1)).finally(() => engine.stop())
+    let record: StepRecord | undefined
+    try {
+      record = (await runSteps(compiled, engine, randomBatches(compiled, 1)))[0]
+    } finally {
+      await engine.stop()
+    }
     expect(measuredInFlight(program, record!.result)).toEqual(peaks)
     // What is kept for the backward has a slot for each; where F and B are one task, nothing is kept.
     for (const role of program.roles) {

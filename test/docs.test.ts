@@ -7,7 +7,7 @@ import { blockCosts } from '../src/graph/index.ts'
 import { modelFromShortName } from '../src/models/index.ts'
 import { expandAlias } from '../src/plan/aliases.ts'
 import { parsePlan, resolvePlan } from '../src/plan/index.ts'
-import { commandOutput, inFolder, namedPlans, refusedProgram } from './support/docOutputs.ts'
+import { commandOutput, inFolder, namedPlans } from './support/docOutputs.ts'
 import { cliCommands, generatedParts } from './support/docTables.ts'
 import {
   anchorsOf,
@@ -29,8 +29,7 @@ describe.each(documents)('$path', ({ path, text }) => {
   it('has generated parts that are what the code gives (`npm run build && npx vitest run test/docs.test.ts -u` writes them)', async () => {
     const names = generatedNames(text)
     expect(names.length).toBe(text.split('<!-- generated').length - 1)
-    const make = new Map(generatedParts())
-    make.set('refused program', refusedProgram)
+    const make = generatedParts()
     const parts = await inFolder(namedPlans(fencesOf(text)), async (folder) => {
       const made = new Map<string, string>()
       for (const name of names) made.set(name, make.get(name)?.() ?? (await commandOutput(name, folder)))

@@ -40,7 +40,9 @@ const allowed = ({ stages, replicas, cut }: TrainingCase): boolean =>
 
 const pairwise = pairwiseSubset(factors, allowed)
 const pairwiseNames = new Set(pairwise.map(nameOf))
-const cases = full ? wholeGrid(factors, allowed) : pairwise
+/** The whole grid with one optimizer: how a parameter is updated is apart from everything else. */
+const whole = wholeGrid({ ...factors, optimizer: ['adamw'] }, allowed)
+const cases = full ? [...pairwise, ...whole.filter((one) => !pairwiseNames.has(nameOf(one)))] : pairwise
 
 const serialRuns = new Map<string, StepRecord[]>()
 

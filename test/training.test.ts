@@ -1,8 +1,10 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
+import type { MeshwrightError } from '../src/base/index.ts'
 import { compile, prepareData } from '../src/cli/prepare.ts'
-import { openResume } from '../src/cli/training.ts'
+import { loadPlan } from '../src/cli/setup.ts'
+import { openResume, runTraining } from '../src/cli/training.ts'
 import { compareTensors } from '../src/engine/training/compare.ts'
 import { interpretGraph } from '../src/graph/index.ts'
 import { parsePlan } from '../src/plan/index.ts'
@@ -36,6 +38,13 @@ const stopAfter = (steps: number) => {
   let done = 0
   return { onStep: () => void done++, shouldStop: () => done >= steps }
 }
+
+/** The code of the error that a run ends with. */
+const refusal = (run: Promise<unknown>): Promise<string> =>
+  run.then(
+    () => 'none',
+    (error: MeshwrightError) => error.code,
+  )
 
 describe('a run that goes on from its checkpoint', () => {
   test('is bit by bit what it would have been without the stop', async () => {
@@ -73,14 +82,25 @@ describe('a run that goes on from its checkpoint', () => {
   })
 })
 
+test.each([
+  ['a layer less', { model: 'gpt:layers=2,hidden=16,heads=2,context=16' }, 'CHECKPOINT_EXTRA'],
+  ['a layer more', { model: 'gpt:layers=4,hidden=16,heads=2,context=16' }, 'SAFETENSORS_MISSING'],
+  ['another width', { model: 'gpt:layers=3,hidden=32,heads=2,context=16' }, 'SAFETENSORS_SHAPE_MISMATCH'],
+  ['another optimizer', { optimizer: 'sgd' }, 'SAFETENSORS_MISSING'],
+  ['an optimizer without states', { optimizer: { name: 'sgd', momentum: 0 } }, 'CHECKPOINT_EXTRA'],
+])('a checkpoint is not taken for that of %s', async (_, changes, code) => {
+  const out = join(folder.path, 'narrow')
+  if (!existsSync(out)) await trainPlan(tiny, { steps: 1, out })
+  const { checkpoint } = openResume(out)
+  expect(await refusal(trainPlan({ ...tiny, ...changes }, { steps: 2, resume: checkpoint }))).toBe(code)
+})
+
 test('a run that goes on elsewhere leaves the checkpoints of others alone', async () => {
   const [one, other, free] = [join(folder.path, 'one'), join(folder.path, 'two'), join(folder.path, 'three')]
   await trainPlan(tiny, { steps: 1, out: one })
   await trainPlan(tiny, { steps: 2, out: other })
   const { checkpoint } = openResume(one)
-  await expect(trainPlan(tiny, { steps: 3, out: other, resume: checkpoint })).rejects.toMatchObject({
-    code: 'TRAIN_OUT_USED',
-  })
+  expect(await refusal(trainPlan(tiny, { steps: 3, out: other, resume: checkpoint }))).toBe('TRAIN_OUT_USED')
   expect(openResume(other).checkpoint.description.step).toBe(2)
   await trainPlan(tiny, { steps: 2, out: free, resume: checkpoint })
   expect(metricsOf(free).map((record) => (record as { step: number }).step)).toEqual([2])
@@ -137,6 +157,18 @@ describe('training', () => {
       expect(last).toBeLessThan(unigramEntropy - 1)
     },
   )
+
+  test.runIf(process.env['MESHWRIGHT_FULL'] === '1')('does so under the plan of the tour', async () => {
+    const loaded = loadPlan(undefined, {})
+    const { losses, unigramEntropy } = await runTraining({
+      loaded,
+      compiled: compile(loaded),
+      steps: 100,
+      validateEvery: 0,
+      checkpointEvery: 100,
+    })
+    expect(losses.at(-1)).toBeLessThan(unigramEntropy - 1)
+  })
 
   test('gives the validation loss of the text that is held out', async () => {
     const file = join(folder.path, 'text.txt')

@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import { exitCodes, MeshwrightError } from '../base/index.ts'
-import { planFlags, wholeNumber } from './flags.ts'
+import { dataFlags, planFlags, wholeNumber } from './flags.ts'
 import type { PlanFlags } from './setup.ts'
 import { paint } from './style.ts'
 
@@ -11,12 +11,14 @@ interface CheckFlags extends PlanFlags {
 }
 
 export function checkCommand(): Command {
-  return planFlags(
-    new Command('check')
-      .description(
-        'validate a plan, compile it and verify the program; with --run, prove it equal to serial training',
-      )
-      .argument('[plan]', 'plan file, - for standard input; left out: the default plan'),
+  return dataFlags(
+    planFlags(
+      new Command('check')
+        .description(
+          'validate a plan, compile it and verify the program; with --run, prove it equal to serial training',
+        )
+        .argument('[plan]', 'plan file, - for standard input; left out: the default plan'),
+    ),
   )
     .option('--run', 'run steps under the plan and serially, in float64, and compare everything by name')
     .option('--steps <n>', 'steps of --run', wholeNumber(1, 1000), 3)

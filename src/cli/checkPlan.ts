@@ -54,6 +54,8 @@ export async function checkPlan(
     program,
     plan.deviceBytes === null ? {} : { budgetBytes: plan.deviceBytes },
   )
+  // A learning rate that could not be followed is an error of the plan too.
+  learningRateOf(loaded.document, options.steps)
   const base = {
     source: loaded.source,
     model,

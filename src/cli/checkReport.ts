@@ -2,8 +2,8 @@ import type { MeshwrightError } from '../base/index.ts'
 import { formatProblem, PlanError } from '../plan/index.ts'
 import { formatFinding, invariants } from '../program/index.ts'
 import type { CheckReport, RunReport } from './checkPlan.ts'
-import { errorDocument } from './errors.ts'
-import { formatBytes, formatError, table } from './format.ts'
+import { errorDocument, placedMessage } from './errors.ts'
+import { counted, formatBytes, formatError, table } from './format.ts'
 import { paint } from './style.ts'
 
 export function reportCheck(report: CheckReport, json: boolean): void {
@@ -20,8 +20,9 @@ export function reportPlanError(error: MeshwrightError, json: boolean): void {
     process.stdout.write(`${JSON.stringify({ schemaVersion: 1, ok: false, errors: list }, null, 2)}\n`)
     return
   }
+  const message = placedMessage(error)
   const lines = problems?.map(formatProblem) ?? [
-    error.hint === undefined ? error.message : `${error.message}; ${error.hint}`,
+    error.hint === undefined ? message : `${message}; ${error.hint}`,
   ]
   for (const line of lines) process.stdout.write(`${paint.red('✗')} ${line}\n`)
 }
@@ -32,8 +33,8 @@ function checkLines(report: CheckReport): string[] {
     (stage) => `${stage.layers}${stage.replicas > 1 ? ` x ${stage.replicas}` : ''}`,
   )
   const lines = [
-    `${paint.bold(report.source)}: ${model.name} on ${plan.ranks.length} ranks`,
-    `stages of ${stages.join(' | ')} layers (x replicas), ${plan.microbatches} micro-batches of ${plan.samplesPerMicrobatch} samples of ${plan.sequence} tokens`,
+    `${paint.bold(report.source)}: ${model.name} on ${counted(plan.ranks.length, 'rank')}`,
+    `stages of ${runLengths(stages)} layers (x replicas), ${counted(plan.microbatches, 'micro-batch', 'micro-batches')} of ${counted(plan.samplesPerMicrobatch, 'sample')} of ${plan.sequence} tokens`,
     `${program.roles.length} roles, ${program.tasks.length} tasks, ${program.roles.reduce((sum, role) => sum + role.code.length, 0)} instructions`,
     `static arena: ${formatBytes(Math.max(...rankBytes))} on the fullest rank, ${formatBytes(Math.min(...rankBytes))} on the emptiest`,
     '',
@@ -44,12 +45,26 @@ function checkLines(report: CheckReport): string[] {
       : verification.skipped.includes(name)
         ? paint.dim('–')
         : paint.red('✗')
-    lines.push(`${mark} ${promise}`)
+    const unasked = name === 'memory' && report.plan.deviceBytes === null ? ' (the plan gives none)' : ''
+    lines.push(`${mark} ${promise}${unasked}`)
   }
   for (const finding of verification.findings)
     lines.push('', ...formatFinding(program, finding, { mark: (text) => paint.red(text) }))
   if (report.run !== undefined) lines.push('', ...runLines(report.run))
   return lines
+}
+
+/** Equal neighbours once, with how many there are. */
+function runLengths(items: readonly string[]): string {
+  const runs: { item: string; count: number }[] = []
+  for (const item of items) {
+    const last = runs.at(-1)
+    if (last?.item === item) last.count++
+    else runs.push({ item, count: 1 })
+  }
+  return runs
+    .map(({ item, count }) => (count > 3 ? `${item} (${count} times)` : Array(count).fill(item).join(' | ')))
+    .join(' | ')
 }
 
 function runLines(run: RunReport): string[] {

@@ -12,11 +12,16 @@ export function reportError(error: unknown): number {
     process.stderr.write('This is a mistake of Meshwright, not of yours. A report with the command helps.\n')
     return exitCodes.unexpected
   }
-  const place = error.at === undefined ? '' : formatPosition(error.at)
-  const where = place === '' ? '' : `${place}: `
-  process.stderr.write(`${paint.red('error')} ${paint.dim(error.code)} ${where}${error.message}\n`)
+  process.stderr.write(`${paint.red('error')} ${paint.dim(error.code)} ${placedMessage(error)}\n`)
   if (error.hint !== undefined) process.stderr.write(`  ${paint.cyan('hint')} ${error.hint}\n`)
   return error.exitCode
+}
+
+/** The message after its place, unless it names the place itself. */
+export function placedMessage({ at, message }: MeshwrightError): string {
+  const place = at === undefined ? '' : formatPosition(at)
+  const named = at?.line === undefined && at?.file !== undefined && message.includes(at.file)
+  return place === '' || named ? message : `${place}: ${message}`
 }
 
 /** The error as a member of a `--json` document. */

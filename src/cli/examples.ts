@@ -14,7 +14,7 @@ const examples: readonly (readonly [command: string, what: string])[] = [
 /** What the bare command prints: things to try that need nothing else on disk. */
 export function examplesText(): string {
   return [
-    'Meshwright: type checker, planner and compiler for the parallel training of large neural networks.',
+    'Meshwright: type checker and compiler for the parallel training of large neural networks.',
     '',
     ...examples.flatMap(([command, what]) => [
       `  ${paint.dim(what)}`,

@@ -8,10 +8,17 @@ export function planFlags(command: Command): Command {
       'model by short name with overrides (gpt:layers=4,hidden=128), or a config.json',
     )
     .option('--dtype <f32|f64>', 'dtype of everything')
-    .option('--set <path=value>', 'override one value of the plan; may be repeated', collect, [])
+    .option('--set <path=value>', 'override one value of the plan; may be repeated', collect)
 }
 
-export function collect(value: string, before: readonly string[]): string[] {
+/** Flags that say what text a run reads. */
+export function dataFlags(command: Command): Command {
+  return command
+    .option('--data <file>', 'text to train on; left out: a large text that is already here')
+    .option('--tokenizer <file>', 'a Hugging Face tokenizer.json; left out: bytes')
+}
+
+function collect(value: string, before: readonly string[] = []): string[] {
   return [...before, value]
 }
 

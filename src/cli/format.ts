@@ -36,6 +36,11 @@ export function formatSeconds(seconds: number): string {
     : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
 }
 
+/** `1 rank`, `2 ranks`. */
+export function counted(count: number, one: string, several: string = `${one}s`): string {
+  return `${count} ${count === 1 ? one : several}`
+}
+
 export function formatCount(count: number): string {
   return Math.round(count).toLocaleString('en-US')
 }

@@ -15,7 +15,7 @@ const commands = [trainCommand, checkCommand, showCommand, doctorCommand, tourCo
 
 async function main(argv: readonly string[]): Promise<void> {
   const program = new Command('meshwright')
-    .description('A type checker, planner and compiler for the parallel training of large neural networks.')
+    .description('A type checker and compiler for the parallel training of large neural networks.')
     .version(packageVersion())
     .option('--no-color', 'no colour, as with NO_COLOR in the environment')
     .showHelpAfterError('(meshwright --help, or meshwright COMMAND --help, says what there is)')
@@ -48,10 +48,18 @@ function unknownCommand(word: string, program: Command): MeshwrightError {
   })
 }
 
-// A reader that closes the pipe (`| head`) has seen enough.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code === 'EPIPE') process.exit(exitCodes.ok)
-  throw error
-})
+/**
+ * A reader that closes the pipe (`| head`) has seen enough. A command that handles interrupts ends in good order, as
+ * with Ctrl-C: leaving at once while worker threads run would abort the process.
+ */
+let closed = false
+for (const stream of [process.stdout, process.stderr])
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+    if (closed || stream === process.stderr) return
+    closed = true
+    if (process.listenerCount('SIGINT') > 0) process.emit('SIGINT')
+    else process.exit(exitCodes.ok)
+  })
 
 await main(process.argv)

@@ -2,6 +2,7 @@ import { Command } from 'commander'
 import { MeshwrightError } from '../base/index.ts'
 import { planFlags, wholeNumber } from './flags.ts'
 import type { PlanFlags } from './setup.ts'
+import { paint } from './style.ts'
 
 interface ShowFlags extends PlanFlags {
   readonly rank?: number
@@ -28,6 +29,7 @@ async function show(file: string | undefined, flags: ShowFlags): Promise<void> {
   const { loadPlan } = await import('./setup.ts')
   const { printProgram, rolesByRank } = await import('../program/index.ts')
   const compiled = compile(loadPlan(file, flags))
+  for (const notice of compiled.model.notices) process.stderr.write(`${paint.yellow('note')} ${notice}\n`)
   const program = lowerVerified(compiled)
   const byRank = rolesByRank(program)
   const role = flags.rank === undefined ? undefined : byRank[flags.rank]

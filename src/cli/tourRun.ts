@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs'
 import { exitCodes } from '../base/index.ts'
-import { compareTensors } from '../engine/index.ts'
+import { compareTensors, type Engine } from '../engine/index.ts'
 import { formatFinding, type Program, verifyProgram } from '../program/index.ts'
 import { drawTimeline, traceFromStep } from '../trace/index.ts'
 import { serial } from './checkPlan.ts'
@@ -17,31 +17,54 @@ import { rankTable, startLine } from './trainingReport.ts'
 
 const folder = 'runs/tour'
 
+/** So many that the whole tour takes about 90 seconds on two cores. */
+const steps = 300
+const quickSteps = 20
+
 function say(...lines: readonly string[]): void {
   process.stdout.write(`${lines.join('\n')}\n`)
 }
 
-export async function tour(quick: boolean): Promise<void> {
-  const steps = quick ? 20 : 100
-  const loaded = loadPlan(undefined, {})
-  const compiled = compile(loaded)
+export async function tour(options: {
+  readonly quick: boolean
+  readonly act: number | undefined
+}): Promise<void> {
+  const { quick, act } = options
+  const compiled = compile(loadPlan(undefined, {}))
   const program = lowerVerified(compiled)
-  actOne(compiled, program)
+  if (act === undefined || act === 1) actOne(compiled, program)
+  if ((act === undefined || act === 2) && !(await interruptible(compiled, quick ? quickSteps : steps))) {
+    process.exitCode = exitCodes.interrupted
+    return
+  }
+  if (act === undefined || act === 3) actThree(program)
+}
 
+/** Act two under Ctrl-C: the first ends it after the step, the second at once. False when interrupted. */
+async function interruptible(compiled: Compiled, stepCount: number): Promise<boolean> {
+  let engine: Engine | undefined
   const interrupts = catchInterrupts(
     () => process.stderr.write('\nstopping after this step\n'),
-    () => process.exit(exitCodes.interrupted),
+    () => void engine?.stop(),
   )
   try {
-    const done = await actTwo(compiled, steps, interrupts.asked)
-    if (!done) {
-      process.exitCode = exitCodes.interrupted
-      return
-    }
+    return await actTwo(compiled, stepCount, {
+      asked: interrupts.asked,
+      onEngine: (made) => {
+        engine = made
+      },
+    })
+  } catch (error) {
+    if (!interrupts.asked()) throw error
+    return false
   } finally {
     interrupts.release()
   }
-  actThree(program)
+}
+
+interface Interruption {
+  readonly asked: () => boolean
+  readonly onEngine: (engine: Engine) => void
 }
 
 function actOne(compiled: Compiled, program: Program): void {
@@ -59,11 +82,11 @@ function actOne(compiled: Compiled, program: Program): void {
 }
 
 /** Trains in parallel, then the same steps serially. False when interrupted. */
-async function actTwo(compiled: Compiled, steps: number, interrupted: () => boolean): Promise<boolean> {
+async function actTwo(compiled: Compiled, steps: number, interruption: Interruption): Promise<boolean> {
   say(paint.bold('Act two: the same plan, trained for real'))
   rmSync(folder, { recursive: true, force: true })
-  const parallel = await trainLive(compiled, steps, interrupted, 'four ranks', folder)
-  if (interrupted()) return false
+  const parallel = await trainLive(compiled, steps, interruption, 'four ranks', folder)
+  if (interruption.asked()) return false
   say(
     `loss ${paint.bold(parallel.lastLoss!.toFixed(3))} after ${steps} steps; counting tokens alone would reach ${parallel.unigramEntropy.toFixed(3)} (unigram entropy of the text)`,
     '',
@@ -74,8 +97,8 @@ async function actTwo(compiled: Compiled, steps: number, interrupted: () => bool
     '',
     'The same steps serially, on one rank with whole batches:',
   )
-  const alone = await trainLive(serial(compiled), steps, interrupted, 'one rank', undefined)
-  if (interrupted()) return false
+  const alone = await trainLive(serial(compiled), steps, interruption, 'one rank', undefined)
+  if (interruption.asked()) return false
   const parameters = new Set(compiled.model.parameters.map(({ name }) => name))
   const pick = (outcome: TrainingOutcome): TrainingOutcome['state'] =>
     new Map([...outcome.state].filter(([name]) => parameters.has(name)))
@@ -109,7 +132,7 @@ async function actTwo(compiled: Compiled, steps: number, interrupted: () => bool
 async function trainLive(
   compiled: Compiled,
   steps: number,
-  interrupted: () => boolean,
+  interruption: Interruption,
   label: string,
   out: string | undefined,
 ): Promise<TrainingOutcome> {
@@ -129,7 +152,8 @@ async function trainLive(
         step / steps,
         `step ${step}/${steps}  loss ${loss.toFixed(3)}  ${formatCount(tokens / seconds)} tokens/s`,
       ),
-    shouldStop: interrupted,
+    shouldStop: interruption.asked,
+    onEngine: interruption.onEngine,
   })
   progress.end()
   say(`${label}: ${outcome.stepsDone} steps in ${formatSeconds(outcome.seconds)}`)
@@ -156,6 +180,6 @@ function actThree(program: Program): void {
     ...formatFinding(broken, findings[0]!, { mark: (text) => paint.red(text) }),
     ...findings.slice(1).map(({ code, message }) => `${code}: ${message}`),
     '',
-    paint.dim('again: npx meshwright check PLAN says this of any plan, before anything runs'),
+    paint.dim('again: npx meshwright tour --act 3; of a plan of yours: npx meshwright check PLAN'),
   )
 }

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { planFlags, wholeNumber } from './flags.ts'
+import { dataFlags, planFlags, wholeNumber } from './flags.ts'
 import type { PlanFlags } from './setup.ts'
 
 export interface TrainFlags extends PlanFlags {
@@ -12,15 +12,18 @@ export interface TrainFlags extends PlanFlags {
 }
 
 export function trainCommand(): Command {
-  return planFlags(
-    new Command('train')
-      .description(
-        'train under a plan on this machine: real text, real kernels, a worker thread for each rank',
-      )
-      .argument('[plan]', 'plan file, - for standard input; left out: the default plan, or that of --resume'),
+  return dataFlags(
+    planFlags(
+      new Command('train')
+        .description(
+          'train under a plan on this machine: real text, real kernels, a worker thread for each rank',
+        )
+        .argument(
+          '[plan]',
+          'plan file, - for standard input; left out: the default plan, or that of --resume',
+        ),
+    ),
   )
-    .option('--data <file>', 'text to train on; left out: a large text that is already here')
-    .option('--tokenizer <file>', 'a Hugging Face tokenizer.json; left out: bytes')
     .option('--steps <n>', 'steps in all (default: 100, or those of the run that is resumed)', wholeNumber(1))
     .option('--out <dir>', 'write plan, metrics, trace and checkpoints here; left out: nothing is written')
     .option('--resume <dir>', 'go on from the latest checkpoint of a run, under its plan or another')

@@ -156,6 +156,11 @@ export async function runTraining(request: TrainingRequest): Promise<TrainingOut
   }
 }
 
+/** Whether the run goes on in the folder it was resumed from: any other must not hold checkpoints. */
+function goesOn({ out, resume }: TrainingRequest): boolean {
+  return out !== undefined && resume !== undefined && resolve(out) === resolve(dirname(resume.path))
+}
+
 function describe(
   request: TrainingRequest,
   data: PreparedData,

@@ -1,5 +1,5 @@
 import { countParameters } from '../models/index.ts'
-import { formatBytes, formatCount, formatSeconds, table } from './format.ts'
+import { counted, formatBytes, formatCount, formatSeconds, table } from './format.ts'
 import type { Compiled } from './prepare.ts'
 import { paint } from './style.ts'
 import type { RankTotals, TrainingOutcome, TrainingStart } from './training.ts'
@@ -8,14 +8,14 @@ import type { RankTotals, TrainingOutcome, TrainingStart } from './training.ts'
 export function startLine({ model, plan, document }: Compiled, start: TrainingStart, steps: number): string {
   const parameters = formatCount(countParameters(model.parameters))
   const from = start.firstStep === 0 ? '' : ` from step ${start.firstStep}`
-  return `${model.name}, ${parameters} parameters, ${plan.dtype}, ${plan.ranks.length} ranks; ${steps} steps${from} of ${document.batch.samples} x ${plan.sequence} tokens of ${start.data.description}`
+  return `${model.name}, ${parameters} parameters, ${plan.dtype}, ${counted(plan.ranks.length, 'rank')}; ${counted(steps, 'step')}${from} of ${document.batch.samples} x ${plan.sequence} tokens of ${start.data.description}`
 }
 
 /** What a run came to. */
 export function outcomeLines(compiled: Compiled, outcome: TrainingOutcome): string[] {
-  const { stepsDone, lastLoss, seconds, tokens, unigramEntropy, files } = outcome
+  const { losses, lastLoss, seconds, tokens, unigramEntropy, files } = outcome
   const lines = [
-    `${stepsDone} steps in ${formatSeconds(seconds)}, ${formatCount(tokens / seconds)} tokens/s`,
+    `${counted(losses.length, 'step')} in ${formatSeconds(seconds)}, ${formatCount(tokens / seconds)} tokens/s`,
     `loss ${lastLoss === undefined ? '-' : paint.bold(lastLoss.toFixed(4))} nats a token; counting tokens alone would reach ${unigramEntropy.toFixed(4)} (unigram entropy of the text)`,
     '',
     ...rankTable(compiled, outcome.ranks),

@@ -2,10 +2,6 @@ import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { swapTwoSends } from '../../src/cli/sabotage.ts'
-import { defaultPlan, loadModel, resolveFor } from '../../src/cli/setup.ts'
-import { parsePlan } from '../../src/plan/index.ts'
-import { formatFinding, lowerPlan, verifyProgram } from '../../src/program/index.ts'
 import { type Fence, root, shellWords } from './documents.ts'
 
 /**
@@ -37,11 +33,12 @@ export async function inFolder<T>(
 }
 
 /**
- * Part `output of ARGUMENTS` of a document, or `output of ARGUMENTS, lines 1-4, 8`: what the command prints into a pipe,
- * first standard output, then standard error. Lines that are left out are marked by `…`.
+ * Part `output of ARGUMENTS` of a document, or `output of ARGUMENTS, lines 1-4, /text/-/text/, /text/`: what the command
+ * prints into a pipe, first standard output, then standard error. A bound is a number, or a text that the next such
+ * line holds. Lines that are left out are marked by `…`.
  */
 export async function commandOutput(name: string, folder: string): Promise<string> {
-  const [, line = '', ranges] = /^output of (.*?)(?:, lines ([\d, -]+))?$/.exec(name) ?? []
+  const [, line = '', ranges] = /^output of (.*?)(?:, lines (.+))?$/.exec(name) ?? []
   const all = (await run(shellWords(line), folder)).trimEnd().split('\n')
   const shown = ranges === undefined ? all : chosen(all, ranges)
   return ['```console', `$ npx meshwright ${line}`, ...shown, '```'].join('\n')
@@ -49,14 +46,24 @@ export async function commandOutput(name: string, folder: string): Promise<strin
 
 function chosen(all: readonly string[], ranges: string): string[] {
   const lines: string[] = []
-  let next = 1
-  for (const range of ranges.split(',')) {
-    const [from = 1, to = from] = range.split('-').map(Number)
-    if (from > next) lines.push('…')
-    lines.push(...all.slice(from - 1, to))
-    next = to + 1
+  let next = 0
+  const place = (bound: string, from: number): number => {
+    const found = bound.startsWith('/')
+      ? all.findIndex((line, index) => index >= from && line.includes(bound.slice(1, -1)))
+      : Number(bound) - 1
+    if (!(found >= 0 && found < all.length)) throw new Error(`no line ${bound} after line ${from}`)
+    return found
   }
-  if (next <= all.length) lines.push('…')
+  for (const range of ranges.split(', ')) {
+    const [, from, to] = /^(\d+|\/[^/]+\/)(?:-(\d+|\/[^/]+\/))?$/.exec(range) ?? []
+    if (from === undefined) throw new Error(`"${range}" is no range of lines`)
+    const first = place(from, next)
+    const last = to === undefined ? first : place(to, first)
+    if (first > next) lines.push('…')
+    lines.push(...all.slice(first, last + 1))
+    next = last + 1
+  }
+  if (next < all.length) lines.push('…')
   return lines
 }
 
@@ -68,14 +75,4 @@ function run(words: readonly string[], folder: string): Promise<string> {
       resolve(stdout + stderr)
     })
   })
-}
-
-/** The third act of the tour: the default plan's program with two sends swapped, and the circle that results. */
-export function refusedProgram(): string {
-  const document = parsePlan(defaultPlan)
-  const model = loadModel({ document, directory: root, source: 'the default plan' })
-  const { program, what } = swapTwoSends(lowerPlan(resolveFor(document, model), model))
-  const finding = verifyProgram(program).findings.find(({ cycle }) => cycle !== undefined)
-  if (finding === undefined) throw new Error('the swapped sends make no circle')
-  return ['```text', what, '', ...formatFinding(program, finding), '```'].join('\n')
 }

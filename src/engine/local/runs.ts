@@ -1,4 +1,4 @@
-import { internalError, MeshwrightError } from '../../base/index.ts'
+import { exitCodes, internalError, MeshwrightError } from '../../base/index.ts'
 import type { Instruction, Operand, Task } from '../../program/index.ts'
 import type { ArenaLayout } from './arena.ts'
 import { type BoundRun, bindGraphRun, bindKernelRun, type CompiledGraph } from './boundRun.ts'
@@ -129,6 +129,7 @@ function privateMemory(bytes: number, rank: number): WasmMemory {
       `rank ${rank} needs ${gib} GiB of tensors, the local engine has 4 GiB for each rank`,
       {
         hint: 'use more stages, smaller micro-batches or a smaller model',
+        exitCode: exitCodes.infeasible,
       },
     )
   try {
@@ -139,6 +140,7 @@ function privateMemory(bytes: number, rank: number): WasmMemory {
       `the system does not give rank ${rank} the ${gib} GiB its tensors need`,
       {
         cause,
+        exitCode: exitCodes.infeasible,
       },
     )
   }

@@ -41,7 +41,10 @@ export function stateFromWeights(options: StateOptions, path: string): StateTens
   return state
 }
 
-/** Whole state of a training checkpoint, whatever plan wrote it. Throws naming the tensor that is missing or differs. */
+/**
+ * Whole state of a training checkpoint, whatever plan wrote it. Throws naming the tensor that is missing or differs, and
+ * where there is one that neither model nor optimizer has: it would be another model's.
+ */
 export function stateFromCheckpoint(options: StateOptions, source: SafetensorsSource): StateTensors {
   const read = (name: string, shape: readonly number[]): HostTensor => {
     requireTensor(source, name, shape)
@@ -55,6 +58,13 @@ export function stateFromCheckpoint(options: StateOptions, source: SafetensorsSo
     for (const { checkpointName } of options.optimizer.states)
       state.set(checkpointName(name), read(checkpointName(name), shape))
   }
+  const extra = [...source.tensors.keys()].filter((name) => !state.has(name))
+  if (extra.length > 0)
+    throw new MeshwrightError(
+      'CHECKPOINT_EXTRA',
+      `${source.path} holds ${extra.length} tensors that neither ${options.model.name} nor ${options.optimizer.name} has, the first is ${extra[0]}`,
+      { at: { file: source.path }, hint: 'resume with the model and the optimizer of the run' },
+    )
   return state
 }
 

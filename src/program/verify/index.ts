@@ -18,6 +18,8 @@ export interface Invariant {
   /** What it means when it holds, in one line. */
   readonly promise: string
   readonly check: (context: VerifyContext) => readonly Finding[]
+  /** Whether there is anything to ask; left out: always. */
+  readonly asked?: (context: VerifyContext) => boolean
   /** Only worth asking when these hold. */
   readonly after?: readonly string[]
 }
@@ -89,6 +91,7 @@ export const invariants: readonly Invariant[] = [
     name: 'memory',
     promise: 'buffers and the largest workspace fit the budget of every rank',
     check: checkMemory,
+    asked: ({ budgetBytes }) => budgetBytes !== undefined,
   },
 ]
 
@@ -96,7 +99,7 @@ export interface Verification {
   readonly findings: readonly Finding[]
   /** Names of invariants that hold. */
   readonly proven: readonly string[]
-  /** Names of those that were not asked, since one they build on does not hold. */
+  /** Names of those that were not asked: one they build on does not hold, or there is nothing to ask. */
   readonly skipped: readonly string[]
 }
 
@@ -133,7 +136,8 @@ export function verifyProgram(program: Program, options: VerifyOptions = {}): Ve
   const proven: string[] = []
   const skipped: string[] = []
   for (const invariant of invariants) {
-    if (invariant.after?.some((name) => !proven.includes(name)) === true) {
+    const groundless = invariant.after?.some((name) => !proven.includes(name)) === true
+    if (groundless || invariant.asked?.(context) === false) {
       skipped.push(invariant.name)
       continue
     }
