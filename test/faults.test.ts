@@ -199,7 +199,7 @@ describe('an output folder that is full', () => {
         directory,
       },
     )
-    expect(stderr).toMatch(/^error DATA_WRITE_FAILED limited\/step-000002.*EFBIG/m)
+    expect(stderr).toMatch(/^error DATA_WRITE_FAILED .*limited\/step-000002.*EFBIG/m)
     expect(stderr).not.toMatch(/^ +at /m)
     expect(code).toBe(5)
     expect(readdirSync(at('limited')).filter((name) => name.startsWith('step'))).toEqual([])
@@ -216,7 +216,7 @@ describe('an output folder that is full', () => {
     ].join(' ')
     const script = `mount -t tmpfs -o size=${size} tmpfs disk && ${process.execPath} ${words}; code=$?; cp -r disk/run kept; exit $code`
     const { code, stderr } = await runProcess('unshare', [...namespace, 'bash', '-c', script], { directory })
-    expect(stderr).toMatch(/^error DATA_DISK_FULL disk\/run\/step-000002.*ENOSPC/m)
+    expect(stderr).toMatch(/^error DATA_DISK_FULL .*disk\/run\/step-000002.*ENOSPC/m)
     expect(code).toBe(5)
     expect(existsSync(at('kept'))).toBe(true)
     expect(readCheckpoint(at('kept')).description.step).toBe(1)

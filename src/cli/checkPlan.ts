@@ -1,4 +1,4 @@
-import type { KindDifference } from '../engine/index.ts'
+import type { Engine, KindDifference } from '../engine/index.ts'
 import { type Model, modelFromConfig } from '../models/index.ts'
 import {
   type Miniature,
@@ -81,14 +81,17 @@ async function runBeside(compiled: Compiled, directory: string, steps: number): 
   const { dataset } = await prepareData(actual, directory, { validationFraction: 0 })
   const { checkEquality, createLocalEngine, initialState } = await import('../engine/index.ts')
   const progress = new Progress('check')
-  const engines = [
-    await createLocalEngine(lowerPlan(actual.plan, model, { gradients: true })),
-    await createLocalEngine(lowerPlan(expected.plan, model, { gradients: true })),
-  ] as const
+  const engines: Engine[] = []
+  // One by one, so that the first is stopped where the second does not fit this machine.
+  const start = async (plan: ResolvedPlan): Promise<Engine> => {
+    const engine = await createLocalEngine(lowerPlan(plan, model, { gradients: true }))
+    engines.push(engine)
+    return engine
+  }
   try {
     const differences = await checkEquality({
-      actual: engines[0],
-      expected: engines[1],
+      actual: await start(actual.plan),
+      expected: await start(expected.plan),
       state: initialState({ model, optimizer: actual.optimizer, dtype: 'f64', seed: document.seed }),
       optimizer: actual.optimizer,
       learningRate: learningRateOf(document, steps),

@@ -24,7 +24,12 @@ export interface RankCounters {
   readonly collectives: Readonly<
     Record<string, { readonly calls: number; readonly payloadBytes: number; readonly wireBytes: number }>
   >
-  readonly seconds: { readonly compute: number; readonly transfer: number; readonly wait: number; readonly total: number }
+  readonly seconds: {
+    readonly compute: number
+    readonly transfer: number
+    readonly wait: number
+    readonly total: number
+  }
 }
 
 export interface StepResult {
@@ -47,7 +52,9 @@ export interface Engine {
   /** One run of the program. Rejects with MeshwrightError (exit code 5) that names rank, instruction and cause. */
   step(input: StepInput): Promise<StepResult>
   /** Bytes: the static arena, and the peak of memory resident beyond it where it is known. */
-  memory(): Promise<readonly { readonly rank: number; readonly arenaBytes: number; readonly workspaceBytes: number }[]>
+  memory(): Promise<
+    readonly { readonly rank: number; readonly arenaBytes: number; readonly workspaceBytes: number }[]
+  >
   /** Drains and ends; safe to call twice and after a failure. */
   stop(): Promise<void>
 }

@@ -61,7 +61,7 @@ export interface GraphTask {
   readonly writes: readonly WritePort[]
 }
 
-/** A named host function (see kernels.ts). */
+/** A named host function. */
 export interface KernelTask {
   readonly kind: 'kernel'
   readonly name: string

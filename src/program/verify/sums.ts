@@ -1,4 +1,4 @@
-import { operandRows, overlap, valueAccesses } from '../accesses.ts'
+import { firstGap, operandRows, overlap, valueAccesses } from '../accesses.ts'
 import { formatInstruction } from '../text/instruction.ts'
 import { formatValue } from '../text/operands.ts'
 import type { Region, Role } from '../types.ts'
@@ -54,7 +54,7 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
             )
           if (isAdded) report('SUM_TWICE', index, `adds ${name} a second time`, 'add it once')
         } else if (access.kind === 'read') {
-          if (!covers(done, part))
+          if (firstGap(done, part) !== undefined)
             report(
               'SUM_MISSING',
               index,
@@ -87,11 +87,4 @@ function termsOf(role: Role, value: number): Term[] {
     return [{ start: offset, end: offset + elements, group: sumOver, what: name }]
   })
   return [...whole, ...entries]
-}
-
-function covers(regions: readonly Region[], rows: Region): boolean {
-  let reached = rows.start
-  for (const { start, end } of [...regions].sort((a, b) => a.start - b.start))
-    if (start <= reached) reached = Math.max(reached, end)
-  return reached >= rows.end
 }
