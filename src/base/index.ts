@@ -8,4 +8,5 @@ export {
   MeshwrightError,
   type SourcePosition,
 } from './errors.ts'
+export { greatestCommonDivisor, leastCommonMultiple } from './integers.ts'
 export { didYouMean, nearest } from './suggest.ts'

@@ -25,7 +25,7 @@ export function checkCommand(): Command {
     .option('--json', 'one JSON document')
     .addHelpText(
       'after',
-      '\nExit codes: 0 all holds; 4 an error was found in a readable plan; 2 the plan cannot be read; 5 the run failed.',
+      '\nExit codes: 0 all holds; 4 an error was found in a readable plan; 2 the plan cannot be read; 3 the run finds no room on this machine; 5 the run failed.',
     )
     .action(check)
 }
@@ -46,6 +46,10 @@ async function check(file: string | undefined, flags: CheckFlags): Promise<void>
       reportPlanError(error, flags.json === true)
       process.exitCode = exitCodes.findings
       return
+    }
+    if (error instanceof MeshwrightError && flags.json === true) {
+      const { reportPlanError } = await import('./checkReport.ts')
+      reportPlanError(error, true)
     }
     throw error
   }

@@ -12,7 +12,7 @@ export function reportCheck(report: CheckReport, json: boolean): void {
   )
 }
 
-/** A plan that reads well and is wrong. */
+/** A plan that is wrong, or what kept the check from being made. */
 export function reportPlanError(error: MeshwrightError, json: boolean): void {
   const problems = error instanceof PlanError ? error.problems : undefined
   if (json) {
@@ -70,7 +70,8 @@ function runLengths(items: readonly string[]): string {
 function runLines(run: RunReport): string[] {
   const lines: string[] = []
   if (run.miniature !== undefined) {
-    lines.push(`ran as its miniature: ${run.miniature.model} on ${run.miniature.ranks} ranks; this hides:`)
+    const { model, ranks, why } = run.miniature
+    lines.push(`ran as its miniature, ${model} on ${counted(ranks, 'rank')}: ${why}; this hides:`)
     lines.push(...run.miniature.hides.map((sentence) => `  ${sentence}`), '')
   }
   const rows = run.differences.map(({ kind, count, step, worst, equal }) => [

@@ -51,11 +51,13 @@ async function onnxRuntime(): Promise<Check> {
       means: 'train and check --run work',
       ok: true,
     }
-  } catch {
+  } catch (error) {
+    const { loadFailure, noRuntimeError } = await import('../engine/index.ts')
+    const reason = loadFailure(error)
     return {
       name: 'ONNX Runtime',
-      found: 'not installed',
-      means: 'train and check --run need it: npm install onnxruntime-node@1.30.0',
+      found: reason === undefined ? 'not installed' : 'installed, does not load',
+      means: `train and check --run need it${reason === undefined ? '' : ` (${reason})`}; ${noRuntimeError(error).hint}`,
       ok: false,
     }
   }
@@ -75,7 +77,7 @@ function memory(): Check {
   return {
     name: 'memory',
     found: `${formatBytes(freemem())} free of ${formatBytes(totalmem())}`,
-    means: 'show and check --run say what a plan needs of it',
+    means: 'check says what a plan needs of it',
     ok: true,
   }
 }

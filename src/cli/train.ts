@@ -7,6 +7,7 @@ export interface TrainFlags extends PlanFlags {
   readonly out?: string
   readonly resume?: string
   readonly validateEvery?: number
+  readonly validationBatches?: number
   readonly checkpointEvery: number
   readonly json?: boolean
 }
@@ -28,8 +29,13 @@ export function trainCommand(): Command {
     .option('--out <dir>', 'write plan, metrics, trace and checkpoints here; left out: nothing is written')
     .option('--resume <dir>', 'go on from the latest checkpoint of a run, under its plan or another')
     .option('--validate-every <n>', 'loss on held-out text every n steps', wholeNumber(1))
+    .option(
+      '--validation-batches <n>',
+      'most batches of held-out text in a validation (default: 16)',
+      wholeNumber(1),
+    )
     .option('--checkpoint-every <n>', 'checkpoint every n steps, and after the last', wholeNumber(1), 100)
-    .option('--json', 'newline-delimited JSON: start, one event a step, end')
+    .option('--json', 'newline-delimited JSON: start, one event a step, end or error')
     .addHelpText(
       'after',
       '\nCtrl-C finishes the step, writes a checkpoint and ends with 130; a second one ends without a checkpoint.',

@@ -1,6 +1,7 @@
 import { dirname } from 'node:path'
 import { exitCodes, MeshwrightError } from '../base/index.ts'
 import type { Engine, StepEvent } from '../engine/index.ts'
+import { errorDocument } from './errors.ts'
 import { formatCount } from './format.ts'
 import { catchInterrupts } from './interrupt.ts'
 import { type Compiled, compile } from './prepare.ts'
@@ -9,11 +10,21 @@ import { loadPlan } from './setup.ts'
 import { paint } from './style.ts'
 import type { TrainFlags } from './train.ts'
 import { openResume, runTraining, type TrainingOutcome, type TrainingStart } from './training.ts'
-import { outcomeLines, startLine } from './trainingReport.ts'
+import { outcomeLines, peakResidentBytes, startLine } from './trainingReport.ts'
 
 const defaultSteps = 100
 
 export async function trainWithFlags(file: string | undefined, flags: TrainFlags): Promise<void> {
+  try {
+    await trainUnder(file, flags)
+  } catch (error) {
+    if (flags.json === true && error instanceof MeshwrightError)
+      emitJson('error', { error: errorDocument(error) })
+    throw error
+  }
+}
+
+async function trainUnder(file: string | undefined, flags: TrainFlags): Promise<void> {
   const resumed = flags.resume === undefined ? undefined : openResume(flags.resume)
   const loaded = loadPlan(file, flags, resumed?.loaded)
   const compiled = compile(loaded)
@@ -26,6 +37,7 @@ export async function trainWithFlags(file: string | undefined, flags: TrainFlags
   // A resume may name one checkpoint: the run is the folder around it.
   const out = flags.out ?? (resumed === undefined ? undefined : dirname(resumed.checkpoint.path))
   const validateEvery = flags.validateEvery ?? resumed?.settings.validateEvery ?? 0
+  const validationBatches = flags.validationBatches ?? resumed?.settings.validationBatches
   const say = (text: string): void => {
     process.stderr.write(`${text}\n`)
   }
@@ -33,7 +45,7 @@ export async function trainWithFlags(file: string | undefined, flags: TrainFlags
   for (const notice of compiled.model.notices) say(`${paint.yellow('note')} ${notice}`)
 
   const progress = new Progress('train')
-  let engine: Engine | undefined
+  const engines: Engine[] = []
   let aborted = false
   const interrupts = catchInterrupts(
     () => {
@@ -42,9 +54,11 @@ export async function trainWithFlags(file: string | undefined, flags: TrainFlags
     },
     () => {
       aborted = true
-      void engine?.stop()
+      for (const engine of engines) void engine.stop()
     },
   )
+  let status = ''
+  let fraction = 0
   const emit = flags.json === true ? emitJson : undefined
   try {
     const outcome = await runTraining({
@@ -54,10 +68,13 @@ export async function trainWithFlags(file: string | undefined, flags: TrainFlags
       ...(out === undefined ? {} : { out }),
       ...(resumed === undefined ? {} : { resume: resumed.checkpoint }),
       validateEvery,
+      ...(validationBatches === undefined ? {} : { validationBatches }),
       checkpointEvery: flags.checkpointEvery,
       onEngine: (made) => {
-        engine = made
+        engines.push(made)
+        if (aborted) void made.stop()
       },
+      onWarning: (warning) => say(`${paint.yellow('note')} ${warning}`),
       onStart: (start) => {
         if (resumed !== undefined) warnOfOtherData(resumed, compiled, validateEvery, start, say)
         if (emit === undefined) say(startLine(compiled, start, steps))
@@ -65,12 +82,16 @@ export async function trainWithFlags(file: string | undefined, flags: TrainFlags
       },
       onStep: (event) => {
         emit?.('step', stepDocument(event))
-        progress.update((event.step - firstStep) / (steps - firstStep), progressText(event))
+        fraction = (event.step - firstStep) / (steps - firstStep)
+        status = progressText(event)
+        progress.update(fraction, status)
         if (event.validationLoss !== undefined && emit === undefined) {
           progress.end()
           say(`step ${event.step}: validation loss ${event.validationLoss.toFixed(4)}`)
         }
       },
+      onValidation: (done, batches) =>
+        progress.update(fraction, `${status}  validation ${done}/${batches}`.trimStart()),
       onCheckpoint: (path) => emit?.('checkpoint', { path }),
       shouldStop: interrupts.asked,
     })
@@ -142,6 +163,7 @@ function outcomeDocument(outcome: TrainingOutcome): Record<string, unknown> {
     seconds,
     tokensPerSecond: tokens / seconds,
     ranks,
+    peakResidentBytes: peakResidentBytes(),
     files,
   }
 }

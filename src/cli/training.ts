@@ -4,6 +4,7 @@ import {
   createLocalEngine,
   type Engine,
   initialState,
+  memoryWarning,
   type RankCounters,
   type StateTensors,
   type StepEvent,
@@ -26,12 +27,18 @@ export interface TrainingRequest {
   readonly out?: string
   readonly resume?: Checkpoint
   readonly validateEvery: number
+  /** Most batches of a validation; left out: the engine's default. */
+  readonly validationBatches?: number
   readonly checkpointEvery: number
+  /** Told, before anything is made, that this may take more memory than there is. */
+  readonly onWarning?: (warning: string) => void
   readonly onStart?: (start: TrainingStart) => void
   readonly onStep?: (event: StepEvent) => void
+  /** Told before each batch of a validation how many are done, and how many there are. */
+  readonly onValidation?: (done: number, batches: number) => void
   readonly onCheckpoint?: (path: string) => void
   readonly shouldStop?: () => boolean
-  /** Given the engine, to end it early. */
+  /** Given each engine, to end it early: the one that trains, and where there is a validation the one for it. */
   readonly onEngine?: (engine: Engine) => void
 }
 
@@ -74,32 +81,34 @@ export async function runTraining(request: TrainingRequest): Promise<TrainingOut
   const { compiled, loaded, steps, resume } = request
   const { document, model, optimizer, plan } = compiled
   const program = lowerVerified(compiled)
+  const warning = memoryWarning([program])
+  if (warning !== undefined) request.onWarning?.(warning)
   const data = await prepareData(compiled, loaded.directory, {
     validationFraction: request.validateEvery > 0 ? validationFraction : 0,
   })
   const firstStep = resume?.description.step ?? 0
   const options = { model, optimizer, dtype: plan.dtype }
   const weights = document.model?.weights ?? null
-  const state =
-    resume !== undefined
-      ? stateFromCheckpoint(options, resume.state)
-      : weights !== null
-        ? stateFromWeights(options, resolve(loaded.directory, weights))
-        : initialState({ ...options, seed: document.seed })
-  const folder =
-    request.out === undefined
-      ? undefined
-      : new RunFolder(request.out, printPlan(document), goesOn(request) ? firstStep : undefined)
   const start: TrainingStart = {
     program,
     data,
     unigramEntropy: unigramEntropy(data.text.tokens),
     firstStep,
   }
-  const engine = await createLocalEngine(program, { trace: folder !== undefined })
+  // Before the state is made: what finds no room is refused at no cost.
+  const engine = await createLocalEngine(program, { trace: request.out !== undefined })
   let evaluator: Engine | undefined
+  let folder: RunFolder | undefined
   try {
     request.onEngine?.(engine)
+    const state =
+      resume !== undefined
+        ? stateFromCheckpoint(options, resume.state)
+        : weights !== null
+          ? stateFromWeights(options, resolve(loaded.directory, weights))
+          : initialState({ ...options, seed: document.seed })
+    if (request.out !== undefined)
+      folder = new RunFolder(request.out, printPlan(document), goesOn(request) ? firstStep : undefined)
     await engine.writeState(state)
     request.onStart?.(start)
     const totals = new Totals(plan.ranks.length)
@@ -116,7 +125,10 @@ export async function runTraining(request: TrainingRequest): Promise<TrainingOut
     const stepsDone = await train({
       engine,
       evaluator: async () => {
-        evaluator ??= await createLocalEngine(lowerVerified(compiled, { method: 'infer' }))
+        if (evaluator === undefined) {
+          evaluator = await createLocalEngine(lowerVerified(compiled, { method: 'infer' }))
+          request.onEngine?.(evaluator)
+        }
         return evaluator
       },
       dataset: data.dataset,
@@ -125,6 +137,8 @@ export async function runTraining(request: TrainingRequest): Promise<TrainingOut
       startStep: firstStep,
       steps,
       validateEvery: request.validateEvery,
+      ...(request.validationBatches === undefined ? {} : { validationBatches: request.validationBatches }),
+      ...(request.onValidation === undefined ? {} : { onValidation: request.onValidation }),
       onStep: async (event) => {
         last = event
         losses.push(event.loss)
@@ -179,6 +193,7 @@ function describe(
     settings: {
       steps: request.steps,
       validateEvery: request.validateEvery,
+      ...(request.validationBatches === undefined ? {} : { validationBatches: request.validationBatches }),
       text: { bytes: data.text.bytes, description: data.description },
     },
   }
@@ -201,6 +216,7 @@ function withAbsoluteFiles({ directory }: LoadedPlan, { document }: Compiled): C
 export interface ResumeSettings {
   readonly steps: number | undefined
   readonly validateEvery: number
+  readonly validationBatches: number | undefined
   readonly textBytes: number | undefined
 }
 
@@ -214,7 +230,12 @@ export function openResume(path: string): {
   const { plan, settings } = checkpoint.description
   const source = `${checkpoint.path}/checkpoint.json`
   const document = parsePlan(plan.text, { file: source })
-  const given = (settings ?? {}) as { steps?: unknown; validateEvery?: unknown; text?: { bytes?: unknown } }
+  const given = (settings ?? {}) as {
+    steps?: unknown
+    validateEvery?: unknown
+    validationBatches?: unknown
+    text?: { bytes?: unknown }
+  }
   const number = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined)
   return {
     checkpoint,
@@ -222,6 +243,7 @@ export function openResume(path: string): {
     settings: {
       steps: number(given.steps),
       validateEvery: number(given.validateEvery) ?? 0,
+      validationBatches: number(given.validationBatches),
       textBytes: number(given.text?.bytes),
     },
   }

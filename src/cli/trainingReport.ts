@@ -24,7 +24,10 @@ export function outcomeLines(compiled: Compiled, outcome: TrainingOutcome): stri
   return lines
 }
 
-/** Peak bytes of each rank and where its time went. */
+/**
+ * Bytes of each rank's buffers and of the workspace of its tasks, and where its time went; then what the whole process
+ * took at its peak, which is more: the two are not the same measure.
+ */
 export function rankTable({ plan }: Compiled, ranks: readonly RankTotals[]): string[] {
   const rows = ranks.map(({ rank, arenaBytes, workspaceBytes, compute, transfer, wait }) => {
     const total = compute + transfer + wait
@@ -39,5 +42,14 @@ export function rankTable({ plan }: Compiled, ranks: readonly RankTotals[]): str
       share(wait),
     ]
   })
-  return table(['rank', 'place', 'peak memory', 'compute', 'transfer', 'wait'], rows)
+  return [
+    ...table(['rank', 'place', 'buffers', 'compute', 'transfer', 'wait'], rows),
+    `the process has held up to ${formatBytes(peakResidentBytes())} of memory, with Node, ONNX Runtime and the text`,
+  ]
+}
+
+/** Most memory of this process that was resident at once, in bytes. */
+export function peakResidentBytes(): number {
+  // In kilobytes, on every system.
+  return process.resourceUsage().maxRSS * 1024
 }

@@ -1,5 +1,7 @@
 export { allReduceAlgorithm, allReduceWireBytes } from './counters.ts'
 export { createEmulator, type EmulatorOptions } from './emulate/index.ts'
+export { memoryWarning, roomProblem } from './local/capacity.ts'
+export { loadFailure, noRuntimeError } from './local/session.ts'
 export { createLocalEngine, type LocalEngineOptions } from './local/start.ts'
 export { compareTensors, type TensorDifference } from './training/compare.ts'
 export { checkEquality, type EqualityOptions, type KindDifference } from './training/equality.ts'
@@ -10,5 +12,5 @@ export {
   stateFromWeights,
 } from './training/initialState.ts'
 export { evaluationInput, stepInput } from './training/step.ts'
-export { type StepEvent, type TrainOptions, train } from './training/train.ts'
+export { defaultValidationBatches, type StepEvent, type TrainOptions, train } from './training/train.ts'
 export type * from './types.ts'

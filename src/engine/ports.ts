@@ -61,16 +61,20 @@ export function stepPorts(program: Program): StepPort[] {
 export function checkStepInput(ports: readonly StepPort[], input: StepInput): void {
   for (const port of ports) {
     if (port.kind === 'scalar') {
-      if (input.scalars[port.name] === undefined) throw inputError(`the step needs the scalar ${port.name}`)
+      if (input.scalars[port.name] === undefined) throw inputError(`the step needs the scalar ${port.name}`, `give scalars.${port.name}`)
       continue
     }
     const given = input.tensors[port.name]
-    if (given === undefined) throw inputError(`the step needs ${port.name}`)
+    if (given === undefined)
+      throw inputError(`the step needs ${port.name}`, `give tensors.${port.name}: ${port.elements} ids`)
     if (given.length !== port.elements)
-      throw inputError(`${port.name} has ${given.length} ids, the program takes ${port.elements}`)
+      throw inputError(
+        `${port.name} has ${given.length} ids, the program takes ${port.elements}`,
+        'give the samples of the whole global batch, each of the sequence of the plan',
+      )
   }
 }
 
-function inputError(message: string): MeshwrightError {
-  return new MeshwrightError('ENGINE_INPUT', message, { exitCode: exitCodes.run })
+function inputError(message: string, hint: string): MeshwrightError {
+  return new MeshwrightError('ENGINE_INPUT', message, { exitCode: exitCodes.run, hint })
 }

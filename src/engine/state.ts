@@ -51,23 +51,38 @@ export function stateTensors(program: Program): Map<string, StateTensor> {
  */
 export function checkState(tensors: ReadonlyMap<string, StateTensor>, state: StateTensors): void {
   const missing = [...tensors.keys()].filter((name) => !state.has(name))
-  if (missing.length > 0) throw stateError('MISSING', `the state lacks ${listed(missing)}`)
+  if (missing.length > 0) 
+    throw stateError(
+      'MISSING',
+      `the state lacks ${listed(missing)}`,
+      'give every parameter and every state of the optimizer, by its full name',
+    )
   for (const [name, given] of state) {
     const wanted = tensors.get(name)
     if (wanted === undefined)
-      throw stateError('UNKNOWN', `the program has no state ${name}`, didYouMean(name, tensors.keys()))
+      throw stateError(
+        'UNKNOWN',
+        `the program has no state ${name}`,
+        didYouMean(name, tensors.keys()) ?? 'leave it out, or give the state of this model and optimizer',
+      )
     if (!sameShape(given.shape, wanted.shape))
       throw stateError(
         'SHAPE',
         `${name} is of shape [${given.shape.join(', ')}], the program wants [${wanted.shape.join(', ')}]`,
+        'give the state of the model that the program was made for',
       )
     if (given.data.length !== elementCount(given.shape))
       throw stateError(
         'SHAPE',
         `${name} has ${given.data.length} elements for shape [${given.shape.join(', ')}]`,
+        `${elementCount(given.shape)} elements fill it`,
       )
     if ((given.dtype === 'i32') !== (wanted.dtype === 'i32' || wanted.dtype === 'bool'))
-      throw stateError('SHAPE', `${name} is of dtype ${given.dtype}, the program wants ${wanted.dtype}`)
+      throw stateError(
+        'SHAPE',
+        `${name} is of dtype ${given.dtype}, the program wants ${wanted.dtype}`,
+        'floats become those of the program by themselves, integers do not',
+      )
   }
 }
 
@@ -116,9 +131,6 @@ function listed(names: readonly string[]): string {
   return names.length > 5 ? `${shown} and ${names.length - 5} more` : shown
 }
 
-function stateError(code: 'MISSING' | 'SHAPE' | 'UNKNOWN', message: string, hint?: string): MeshwrightError {
-  return new MeshwrightError(`ENGINE_STATE_${code}`, message, {
-    exitCode: exitCodes.run,
-    ...(hint === undefined ? {} : { hint }),
-  })
+function stateError(code: 'MISSING' | 'SHAPE' | 'UNKNOWN', message: string, hint: string): MeshwrightError {
+  return new MeshwrightError(`ENGINE_STATE_${code}`, message, { exitCode: exitCodes.run, hint })
 }

@@ -1,3 +1,4 @@
+import { leastCommonMultiple } from '../base/index.ts'
 import type { Report } from './resolve.ts'
 import type { PlanDocument } from './types.ts'
 
@@ -55,12 +56,8 @@ function workingNumbers(samples: number, microbatches: number, unit: number): st
 export function leastCommonMultipleOf(values: readonly number[]): number {
   let multiple = 1
   for (const value of values) {
-    multiple = (multiple / greatestCommonDivisor(multiple, value)) * value
+    multiple = leastCommonMultiple(multiple, value)
     if (multiple > maximumSamples) return Number.POSITIVE_INFINITY
   }
   return multiple
-}
-
-export function greatestCommonDivisor(a: number, b: number): number {
-  return b === 0 ? a : greatestCommonDivisor(b, a % b)
 }

@@ -3,6 +3,8 @@ import type { FloatDType } from '../graph/index.ts'
 import { type LearningRateSpec, makeLearningRate } from '../optimizers/index.ts'
 import {
   chainStages,
+  entryActions,
+  formatAction,
   generateSchedule,
   parseSchedule,
   type Schedule,
@@ -278,12 +280,14 @@ function resolveSchedule(plan: PlanDocument, report: Report): Schedule | undefin
       'PLAN_SCHEDULE',
       path,
       `the schedule has ${schedule.stages} stages, but mesh.pipeline is ${pipeline}`,
+      `set mesh.pipeline to ${schedule.stages}, or write the schedule for ${pipeline}`,
     )
   if (schedule.microbatches !== microbatches)
     return report(
       'PLAN_SCHEDULE',
       path,
       `the schedule has ${schedule.microbatches} micro-batches, but batch.microbatches is ${microbatches}`,
+      `set batch.microbatches to ${schedule.microbatches}, or write the schedule for ${microbatches}`,
     )
   const misplaced = schedule.placement.findIndex((actor, stage) => actor !== stage)
   if (misplaced >= 0 || schedule.actors.length !== pipeline)
@@ -294,6 +298,17 @@ function resolveSchedule(plan: PlanDocument, report: Report): Schedule | undefin
         ? `the schedule places stage ${misplaced} on actor ${schedule.placement[misplaced]}`
         : `the schedule has ${schedule.actors.length} actors for ${pipeline} stages`,
       'a plan has one stage on each pipeline coordinate: stage s on actor s',
+    )
+  const part = schedule.actors
+    .flat()
+    .flatMap(entryActions)
+    .find(({ slice, unit }) => slice !== undefined || unit !== undefined)
+  if (part !== undefined)
+    return report(
+      'PLAN_SCHEDULE',
+      path,
+      `${formatAction(part)} names a ${part.slice === undefined ? 'unit' : 'slice'}, which a plan cannot run yet`,
+      'write one action for each stage and micro-batch, as 0F1',
     )
   const findings = validateSchedule(schedule, { limit: 10 })
   for (const finding of findings)

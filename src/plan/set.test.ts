@@ -76,8 +76,8 @@ describe('setPlan', () => {
     ['clip', 'PLAN_SET', 'this sets nothing', 'write path=value, as in mesh.pipeline=2'],
     ['=3', 'PLAN_SET', 'this sets nothing', 'write path=value, as in mesh.pipeline=2'],
     ['a..b=3', 'PLAN_SET', 'this sets nothing', 'write path=value, as in mesh.pipeline=2'],
-    ['clip.deep=1', 'PLAN_SET', 'clip has nothing inside', undefined],
-    ['stages.0=1', 'PLAN_SET', 'stages is not set: give the whole list', undefined],
+    ['clip.deep=1', 'PLAN_SET', 'clip has nothing inside', 'set it as a whole: clip=...'],
+    ['stages.0=1', 'PLAN_SET', 'stages is not set', 'give the whole list: stages=[...]'],
     ['mesh.data=&a [*a]', 'PLAN_SET', 'aliases have no place here', 'write the value out'],
     ['__proto__.x=1', 'PLAN_UNKNOWN_KEY', 'unknown key "__proto__"', undefined],
   ])('refuses %s', (override, code, message, hint) => {
@@ -88,9 +88,10 @@ describe('setPlan', () => {
 
   it('refuses values that are no YAML, elements that are not there, and very long text', () => {
     expect(problemsOf('clip=[1')[0]!.code).toBe('PLAN_SET')
-    expect(problemsOf('stages=[1, 2]', 'stages.2=1')[0]!.message).toBe(
-      'stages has 2 elements, numbered from 0',
-    )
+    expect(problemsOf('stages=[1, 2]', 'stages.2=1')[0]).toMatchObject({
+      message: 'stages has 2 elements, numbered from 0',
+      hint: 'give a number from 0 to 1, or the whole list',
+    })
     expect(problemsOf(`model=${'x'.repeat(70_000)}`)[0]!.message).toBe('the value is too long')
     expect(({} as Record<string, unknown>)['x']).toBeUndefined()
   })

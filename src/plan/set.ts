@@ -80,8 +80,10 @@ const exclusive: readonly (readonly string[])[] = [
 ]
 
 function apply(document: Record<string, unknown>, { path, value, text }: Override): void {
-  const fail = (message: string): never => {
-    throw new PlanError([{ code: 'PLAN_SET', message, at: { file: `--set ${text}`, path: path.join('.') } }])
+  const fail = (message: string, hint: string): never => {
+    throw new PlanError([
+      { code: 'PLAN_SET', message, at: { file: `--set ${text}`, path: path.join('.') }, hint },
+    ])
   }
   const before = nodesAt(planJsonSchema() as SchemaNode, [path[0]!], document)
   let at: unknown = document
@@ -90,15 +92,25 @@ function apply(document: Record<string, unknown>, { path, value, text }: Overrid
     if (Array.isArray(at)) {
       const index = Number(key)
       if (!/^[0-9]+$/.test(key) || index >= at.length)
-        fail(`${path.slice(0, depth).join('.')} has ${at.length} elements, numbered from 0`)
+        fail(
+          `${path.slice(0, depth).join('.')} has ${at.length} elements, numbered from 0`,
+          at.length === 0 ? 'give the whole list' : `give a number from 0 to ${at.length - 1}, or the whole list`,
+        )
       if (isLast) at[index] = value
       else at = at[index]
     } else if (isMapping(at)) {
       if (isLast) define(at, key, value)
       else if (/^[0-9]+$/.test(path[depth + 1]!) && ownProperty(at, key) === undefined)
-        fail(`${path.slice(0, depth + 1).join('.')} is not set: give the whole list`)
+        fail(
+          `${path.slice(0, depth + 1).join('.')} is not set`,
+          `give the whole list: ${path.slice(0, depth + 1).join('.')}=[...]`,
+        )
       else at = innerMapping(at, key)
-    } else fail(`${path.slice(0, depth).join('.')} has nothing inside`)
+    } else
+      fail(
+        `${path.slice(0, depth).join('.')} has nothing inside`,
+        `set it as a whole: ${path.slice(0, depth).join('.')}=...`,
+      )
   }
   const group = path[0]!
   const mapping = ownProperty(document, group)

@@ -1,5 +1,5 @@
+import { greatestCommonDivisor } from '../base/index.ts'
 import type { ModelConfig } from '../models/index.ts'
-import { greatestCommonDivisor } from './divisibility.ts'
 
 /** Width of a head of a miniature: even, as rotary positions need. */
 const headWidth = 8

@@ -1,32 +1,45 @@
-import type { Instruction, Operand, Region, Role } from './types.ts'
+import { byteSize, bytesPerElement, elementCount } from '../graph/index.ts'
+import type { BufferSpec, Instruction, Operand, Region, Role } from './types.ts'
 
 export interface ValueAccess extends Operand {
   /** `update` reads what is there and writes over it. */
   readonly kind: 'read' | 'write' | 'update'
 }
 
-/** Every value an instruction reads or writes; `free` is none. */
-export function valueAccesses(instruction: Instruction): ValueAccess[] {
+/**
+ * Every value an instruction reads or writes, reads of a run first; `free` is none. Called with the operands that the
+ * instruction holds: walks of millions of operands make no objects.
+ */
+export function visitAccesses(
+  instruction: Instruction,
+  visit: (operand: Operand, kind: ValueAccess['kind']) => void,
+): void {
   switch (instruction.kind) {
     case 'run':
-      return [
-        ...instruction.reads.map((read): ValueAccess => ({ ...read, kind: 'read' })),
-        ...instruction.writes.map(
-          (write): ValueAccess => ({ ...write, kind: write.mode === 'add' ? 'update' : 'write' }),
-        ),
-      ]
+      for (const read of instruction.reads) visit(read, 'read')
+      for (const write of instruction.writes) visit(write, write.mode === 'add' ? 'update' : 'write')
+      return
     case 'exchange':
-      return instruction.parts.map((part) => ({
-        ...part,
-        kind: part.direction === 'send' ? 'read' : 'write',
-      }))
+      for (const part of instruction.parts) visit(part, part.direction === 'send' ? 'read' : 'write')
+      return
     case 'collective':
-      return [{ ...instruction.operand, kind: 'update' }]
+      visit(instruction.operand, 'update')
+      return
     case 'move':
-      return [{ value: instruction.value, kind: instruction.direction === 'in' ? 'write' : 'read' }]
+      visit(instruction, instruction.direction === 'in' ? 'write' : 'read')
+      return
     case 'free':
-      return []
+      return
   }
+}
+
+/** The same as a list. */
+export function valueAccesses(instruction: Instruction): ValueAccess[] {
+  const accesses: ValueAccess[] = []
+  visitAccesses(instruction, ({ value, region }, kind) => {
+    accesses.push(region === undefined ? { value, kind } : { value, region, kind })
+  })
+  return accesses
 }
 
 /** Rows of the operand's buffer that it covers. A scalar has one row. */
@@ -52,25 +65,17 @@ export function firstGap(regions: readonly Region[], rows: Region): number | und
   return reached >= rows.end ? undefined : reached
 }
 
-/** Bytes of one element. */
-export const elementBytes = { f32: 4, f64: 8, i32: 4, bool: 1 } as const
-
 /** Bytes of an operand. */
 export function operandBytes(role: Role, operand: Operand): number {
   const buffer = role.buffers[role.values[operand.value]?.buffer ?? -1]
   if (buffer === undefined) return 0
-  const rowElements = buffer.shape.slice(1).reduce((product, size) => product * size, 1)
   const { start, end } = operandRows(role, operand)
-  return (end - start) * rowElements * elementBytes[buffer.dtype]
+  return (end - start) * elementCount(buffer.shape.slice(1)) * bytesPerElement[buffer.dtype]
 }
 
 /** Bytes of one instance of a buffer, rounded up to the arena's alignment. */
-export function slotBytes(buffer: {
-  readonly dtype: keyof typeof elementBytes
-  readonly shape: readonly number[]
-}): number {
-  const bytes = buffer.shape.reduce((product, size) => product * size, elementBytes[buffer.dtype])
-  return Math.ceil(bytes / arenaAlignment) * arenaAlignment
+export function slotBytes(buffer: Pick<BufferSpec, 'dtype' | 'shape'>): number {
+  return Math.ceil(byteSize(buffer) / arenaAlignment) * arenaAlignment
 }
 
 /** A cache line. */

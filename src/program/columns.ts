@@ -29,7 +29,7 @@ export function encodeInstructions(instructions: readonly Instruction[]): Instru
     nameIds.set(name, names.length)
     return names.push(name) - 1
   }
-  const operand = (value: Operand): number[] => [value.value, (value.region ?? -1) + 1]
+  const push = ({ value, region }: Operand): number => operands.push(value, (region ?? -1) + 1)
   instructions.forEach((instruction, index) => {
     kind[index] = kinds.indexOf(instruction.kind)
     stream[index] = instruction.kind === 'free' ? -1 : instruction.stream
@@ -38,12 +38,18 @@ export function encodeInstructions(instructions: readonly Instruction[]): Instru
       case 'run':
         target[index] = instruction.task
         operands.push((instruction.action ?? -1) + 1, instruction.reads.length)
-        for (const read of instruction.reads) operands.push(...operand(read))
-        for (const write of instruction.writes) operands.push(...operand(write), write.mode === 'add' ? 1 : 0)
+        for (const read of instruction.reads) push(read)
+        for (const write of instruction.writes) {
+          push(write)
+          operands.push(write.mode === 'add' ? 1 : 0)
+        }
         break
       case 'exchange':
-        for (const part of instruction.parts)
-          operands.push(part.direction === 'recv' ? 1 : 0, part.transfer, ...operand(part), part.peer)
+        for (const part of instruction.parts) {
+          operands.push(part.direction === 'recv' ? 1 : 0, part.transfer)
+          push(part)
+          operands.push(part.peer)
+        }
         break
       case 'collective':
         target[index] = instruction.collective
@@ -51,14 +57,14 @@ export function encodeInstructions(instructions: readonly Instruction[]): Instru
           operations.indexOf(instruction.operation),
           reductions.indexOf(instruction.reduce),
           instruction.group,
-          ...operand(instruction.operand),
         )
+        push(instruction.operand)
         break
       case 'move':
         operands.push(instruction.direction === 'out' ? 1 : 0, nameId(instruction.port), instruction.value)
         break
       case 'free':
-        operands.push(...instruction.values)
+        for (const value of instruction.values) operands.push(value)
         break
     }
   })

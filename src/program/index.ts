@@ -1,6 +1,5 @@
 export {
   arenaBytes,
-  elementBytes,
   operandBytes,
   operandRows,
   slotBytes,

@@ -1,4 +1,5 @@
-import { valueAccesses } from './accesses.ts'
+import { visitAccesses } from './accesses.ts'
+import { Heap } from './heap.ts'
 import type { BufferSpec, Instruction } from './types.ts'
 
 export interface SlotAssignment {
@@ -13,8 +14,8 @@ type SlotBuffer = Pick<BufferSpec, 'state' | 'constant'>
 
 /**
  * The rule by which values get their slots, the same for compiled programs and for those read from text: the lowest
- * slot of its buffer that is free at the value's first access, free again after its `free`. State and constants live in
- * slot 0 and are never freed.
+ * slot of its buffer that is free at the value's first access, free again after its first `free`. State and constants
+ * live in slot 0 and are never freed.
  */
 export function assignSlots(
   buffers: readonly SlotBuffer[],
@@ -22,30 +23,32 @@ export function assignSlots(
   instructions: Iterable<Instruction>,
 ): SlotAssignment {
   const slots = new Array<number>(values.length).fill(0)
-  const placed = new Uint8Array(values.length)
+  const phase = new Uint8Array(values.length)
   const counts = new Array<number>(buffers.length).fill(0)
-  const taken = buffers.map((): boolean[] => [])
-  const isKept = (buffer: number): boolean =>
-    buffers[buffer]?.state === true || buffers[buffer]?.constant !== undefined
+  // All slots below the count are taken but those that came back.
+  const returned = buffers.map(() => new Heap<number>((a, b) => a < b))
+  const isKept = buffers.map(({ state, constant }) => state === true || constant !== undefined)
   const place = (value: number): void => {
     const buffer = values[value]?.buffer
-    if (buffer === undefined || placed[value] === 1) return
-    placed[value] = 1
-    const busy = taken[buffer]!
-    const free = isKept(buffer) ? 0 : busy.indexOf(false)
-    const slot = free < 0 ? busy.length : free
-    busy[slot] = true
+    if (buffer === undefined || phase[value] !== untouched) return
+    phase[value] = live
+    const slot = isKept[buffer] === true ? 0 : (returned[buffer]!.pop() ?? counts[buffer]!)
     slots[value] = slot
-    counts[buffer] = Math.max(counts[buffer]!, slot + 1)
+    if (slot >= counts[buffer]!) counts[buffer] = slot + 1
   }
   for (const instruction of instructions) {
-    for (const { value } of valueAccesses(instruction)) place(value)
+    visitAccesses(instruction, ({ value }) => place(value))
     if (instruction.kind !== 'free') continue
     for (const value of instruction.values) {
       const buffer = values[value]?.buffer
-      if (buffer !== undefined && placed[value] === 1 && !isKept(buffer))
-        taken[buffer]![slots[value]!] = false
+      if (buffer === undefined || phase[value] !== live || isKept[buffer] === true) continue
+      phase[value] = freed
+      returned[buffer]!.push(slots[value]!)
     }
   }
   return { slots, counts }
 }
+
+const untouched = 0
+const live = 1
+const freed = 2

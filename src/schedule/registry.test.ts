@@ -24,8 +24,15 @@ it.each([
   ['gpipe', chainStages(2, 2), { depth: 1 }, 'SCHEDULE_PARAMETER', 'it takes none'],
   ['gpipe', chainStages(0, 2), {}, 'SCHEDULE_STAGES', 'it is a whole number from 1 to 4096'],
   ['gpipe', chainStages(2, Number.NaN), {}, 'SCHEDULE_STAGES', 'it is a whole number from 1 to 65536'],
-  ['gpipe', chainStages(4096, 65_536), {}, 'SCHEDULE_STAGES', undefined],
-  ['gpipe', chainStages(2, 2, [0]), {}, 'SCHEDULE_STAGES', undefined],
+  [
+    'gpipe',
+    chainStages(4096, 65_536),
+    {},
+    'SCHEDULE_STAGES',
+    // 4,000,000 actions, two for each stage and micro-batch.
+    'with 4096 stages there are at most 488 micro-batches',
+  ],
+  ['gpipe', chainStages(2, 2, [0]), {}, 'SCHEDULE_STAGES', 'give the actor of each stage'],
   ['gpipe', chainStages(2, 2, [0, -1]), {}, 'SCHEDULE_STAGES', 'actors are numbered 0 to 4095'],
   [
     'gpipe',
@@ -45,7 +52,14 @@ it.each([
     },
     {},
     'SCHEDULE_STAGES',
-    undefined,
+    'leave out an edge that leads back',
+  ],
+  [
+    '1f1b',
+    chainStages(2, 2, [0, 0]),
+    {},
+    'SCHEDULE_REFUSED',
+    'change that, or take another schedule: gpipe',
   ],
 ] as const)('refuses %s %o %o', (name, graph, parameters, code, hint) => {
   expect(() => generateSchedule(name, graph, parameters)).toThrow(expect.objectContaining({ code, hint }))

@@ -82,6 +82,8 @@ export function generateSchedule(
   checkStageGraph(graph)
   const reason = generator.refuse?.(graph, values)
   if (reason !== undefined)
-    throw new MeshwrightError('SCHEDULE_REFUSED', `${name} cannot schedule these stages: ${reason}`)
+    throw new MeshwrightError('SCHEDULE_REFUSED', `${name} cannot schedule these stages: ${reason}`, {
+      hint: `change that, or take another schedule: ${[...scheduleGenerators.keys()].filter((other) => other !== name).join(', ')}`,
+    })
   return generator.generate(graph, values)
 }

@@ -20,8 +20,12 @@ export function checkStageGraph(graph: StageGraph): void {
   size('the number of stages', stages, scheduleLimits.stages)
   size('the number of micro-batches', microbatches, scheduleLimits.microbatches)
   if (stages * microbatches * 2 > scheduleLimits.actions)
-    fail(`${stages} stages x ${microbatches} micro-batches make more than ${scheduleLimits.actions} actions`)
-  if (placement.length !== stages) fail(`${placement.length} actors are given for ${stages} stages`)
+    fail(
+      `${stages} stages x ${microbatches} micro-batches make more than ${scheduleLimits.actions} actions`,
+      `with ${stages} stages there are at most ${Math.floor(scheduleLimits.actions / (2 * stages))} micro-batches`,
+    )
+  if (placement.length !== stages) 
+    fail(`${placement.length} actors are given for ${stages} stages`, 'give the actor of each stage')
   for (const [stage, actor] of placement.entries())
     if (!Number.isInteger(actor) || actor < 0 || actor >= scheduleLimits.actors)
       fail(
@@ -40,7 +44,8 @@ export function checkStageGraph(graph: StageGraph): void {
       )
     )
       fail(`an edge goes from stage ${from} to stage ${to}`, `stages are numbered 0 to ${stages - 1}`)
-  if (forwardOrder(graph).length < stages) fail('the data flow between stages has a cycle')
+  if (forwardOrder(graph).length < stages) 
+    fail('the data flow between stages has a cycle', 'leave out an edge that leads back')
 }
 
 /** Stages in an order in which each comes after all that feed it, lower numbers first; stages on a cycle are left out. */

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Engine, HostTensor } from '../types.ts'
 import { createLocalEngine } from './start.ts'
-import { handmade, noInput, stateBuffer, stream } from './testPrograms.ts'
+import { handmade, noInput, stateBuffer, stream } from '../../../test/support/enginePrograms.ts'
 
 const engines: Engine[] = []
 afterEach(async () => {

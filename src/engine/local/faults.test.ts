@@ -15,7 +15,7 @@ import {
   stateBuffer,
   stream,
   tensors,
-} from './testPrograms.ts'
+} from '../../../test/support/enginePrograms.ts'
 
 const engines: Engine[] = []
 afterEach(async () => {
@@ -232,9 +232,11 @@ describe('faults', () => {
     const engine = await start(chain())
     await expect(engine.writeState(tensors({ a: [1, 2] }))).rejects.toMatchObject({
       code: 'ENGINE_STATE_MISSING',
+      hint: expect.any(String),
     })
     await expect(engine.writeState(tensors({ a: [1, 2], b: [1, 2, 3] }))).rejects.toMatchObject({
       code: 'ENGINE_STATE_SHAPE',
+      hint: 'give the state of the model that the program was made for',
     })
   })
 })

@@ -1,7 +1,9 @@
-import { exitCodes, internalError, MeshwrightError } from '../../base/index.ts'
+import { internalError } from '../../base/index.ts'
 import type { Instruction, Operand, Task } from '../../program/index.ts'
+import { gibibytes, noMemoryError } from '../memory.ts'
 import type { ArenaLayout } from './arena.ts'
 import { type BoundRun, bindGraphRun, bindKernelRun, type CompiledGraph } from './boundRun.ts'
+import { arenaTooLarge, rankLimit } from './capacity.ts'
 import type { WorkerSetup } from './protocol.ts'
 import { type GraphRunPlan, type KernelRunPlan, planGraphRun, planKernelRun } from './runPlan.ts'
 import { openRuntime, type Runtime, Session } from './session.ts'
@@ -11,8 +13,6 @@ import {
   createMemory,
   type HostKernels,
   hostKernels,
-  maximumPages,
-  pageBytes,
   type WasmMemory,
 } from './wasm/index.ts'
 
@@ -121,27 +121,14 @@ async function compileGraphs(
 }
 
 function privateMemory(bytes: number, rank: number): WasmMemory {
-  const limit = maximumPages * pageBytes
-  const gib = (bytes / 2 ** 30).toFixed(2)
-  if (bytes > limit)
-    throw new MeshwrightError(
-      'ENGINE_ARENA_TOO_LARGE',
-      `rank ${rank} needs ${gib} GiB of tensors, the local engine has 4 GiB for each rank`,
-      {
-        hint: 'use more stages, smaller micro-batches or a smaller model',
-        exitCode: exitCodes.infeasible,
-      },
-    )
+  if (bytes > rankLimit) throw arenaTooLarge(rank, bytes)
   try {
     return createMemory(bytes)
   } catch (cause) {
-    throw new MeshwrightError(
-      'ENGINE_NO_MEMORY',
-      `the system does not give rank ${rank} the ${gib} GiB its tensors need`,
-      {
-        cause,
-        exitCode: exitCodes.infeasible,
-      },
+    throw noMemoryError(
+      `the system does not give rank ${rank} the ${gibibytes(bytes)} its tensors need`,
+      'use fewer ranks, smaller micro-batches or a smaller model',
+      cause,
     )
   }
 }

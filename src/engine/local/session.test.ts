@@ -1,9 +1,10 @@
+import { createRequire } from 'node:module'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { makeGraph } from '../../../test/support/enginePrograms.ts'
 import { type Place, placeData } from './arena.ts'
 import { withNullOutput } from './nullOutputModel.ts'
 import { encodeOnnxModel } from './onnx/index.ts'
 import { noRuntimeError, openRuntime, probeGraph, type Runtime, Session } from './session.ts'
-import { makeGraph } from './testPrograms.ts'
 import { createMemory } from './wasm/index.ts'
 
 const graph = makeGraph((builder) => {
@@ -64,10 +65,27 @@ describe('a session', () => {
     })
 
   it('says what to install where ONNX Runtime is missing', () => {
-    const error = noRuntimeError(
-      Object.assign(new Error('Cannot find package'), { code: 'ERR_MODULE_NOT_FOUND' }),
-    )
-    expect(error).toMatchObject({ code: 'ENGINE_NO_ONNXRUNTIME' })
+    // In a folder above which nothing is installed, as Node puts it.
+    let thrown: unknown
+    try {
+      createRequire('/nowhere/at/all.js').resolve('onnxruntime-node')
+    } catch (error) {
+      thrown = error
+    }
+    const error = noRuntimeError(thrown)
+    expect(error).toMatchObject({
+      code: 'ENGINE_NO_ONNXRUNTIME',
+      message: 'running needs ONNX Runtime, which is not installed',
+    })
     expect(error.hint).toContain('npm install onnxruntime-node@')
+  })
+
+  it('tells what is installed and does not load from what is not installed', () => {
+    const lacking = Object.assign(new Error("Cannot find module '../bin/binding.node'\nRequire stack:\n- a"), {
+      code: 'MODULE_NOT_FOUND',
+    })
+    expect(noRuntimeError(lacking).message).toBe(
+      "ONNX Runtime is installed but does not load: Cannot find module '../bin/binding.node'",
+    )
   })
 })

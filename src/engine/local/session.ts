@@ -34,16 +34,21 @@ const sessionOptions: InferenceSession.SessionOptions = {
 
 /** ONNX Runtime is an optional dependency: planning and checking go without. */
 export function noRuntimeError(cause: unknown): MeshwrightError {
-  const code = (cause as { readonly code?: unknown } | undefined)?.code
-  const missing = code === 'MODULE_NOT_FOUND' || code === 'ERR_MODULE_NOT_FOUND'
-  const reason = cause instanceof Error ? cause.message.split('\n')[0] : String(cause)
+  const reason = loadFailure(cause)
   return new MeshwrightError(
     'ENGINE_NO_ONNXRUNTIME',
-    missing
+    reason === undefined
       ? 'running needs ONNX Runtime, which is not installed'
       : `ONNX Runtime is installed but does not load: ${reason}`,
     { hint: 'install it: npm install onnxruntime-node@1.30.0 --ignore-scripts', cause },
   )
+}
+
+/** Why ONNX Runtime does not load, from what importing it threw; undefined where it is not there at all. */
+export function loadFailure(cause: unknown): string | undefined {
+  const reason = (cause instanceof Error ? cause.message : String(cause)).split('\n')[0]!
+  // A module that it needs itself may be the one that is missing.
+  return /^Cannot find (module|package) 'onnxruntime-node'/.test(reason) ? undefined : reason
 }
 
 /** Graph of the probe: its output has to be written in place. */

@@ -1,9 +1,11 @@
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { availableParallelism } from 'node:os'
-import { exitCodes, internalError, MeshwrightError } from '../../base/index.ts'
+import { internalError } from '../../base/index.ts'
 import { type Program, type Role, readInstructions, rolesByRank, type Task } from '../../program/index.ts'
+import { gibibytes, noMemoryError } from '../memory.ts'
 import type { Engine } from '../types.ts'
+import { roomProblem } from './capacity.ts'
 import { Crew } from './crew.ts'
 import { LocalEngine } from './engine.ts'
 import { hostLayout } from './hostLayout.ts'
@@ -36,10 +38,13 @@ function spinTimes(ranks: number): SpinTimes {
 /**
  * Starts a worker for each rank of `program`. Whoever calls this must call `stop()`, after a failure too. Throws
  * MeshwrightError `ENGINE_NO_ONNXRUNTIME` where onnxruntime-node is not installed, `ENGINE_NO_MEMORY` and
- * `ENGINE_ARENA_TOO_LARGE` where the ranks' tensors find no room.
+ * `ENGINE_ARENA_TOO_LARGE` where the ranks' tensors find no room; what is certain not to fit is refused before anything
+ * is made.
  */
 export async function createLocalEngine(program: Program, options: LocalEngineOptions = {}): Promise<Engine> {
   requireRuntime()
+  const problem = roomProblem([program])
+  if (problem !== undefined) throw problem
   const roles = rolesByRank(program)
   const layout = hostLayout(program, roles, options.trace ?? false)
   const host = sharedMemory(layout.bytes)
@@ -108,14 +113,13 @@ function tasksOf(program: Program, role: Role): Map<number, Task> {
 }
 
 function sharedMemory(bytes: number): WasmMemory {
-  const gib = (bytes / 2 ** 30).toFixed(2)
   try {
     if (bytes <= maximumPages * pageBytes) return createMemory(bytes, { shared: true })
   } catch {
     // As below.
   }
-  throw new MeshwrightError('ENGINE_NO_MEMORY', `mailboxes and ports need ${gib} GiB of shared memory`, {
-    exitCode: exitCodes.infeasible,
-    hint: 'send less at a time: smaller micro-batches or reduction buckets',
-  })
+  throw noMemoryError(
+    `mailboxes and ports need ${gibibytes(bytes)} of shared memory`,
+    'send less at a time: smaller micro-batches or reduction buckets',
+  )
 }

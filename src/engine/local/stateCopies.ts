@@ -1,6 +1,7 @@
 import { internalError } from '../../base/index.ts'
 import { bytesPerElement, elementCount } from '../../graph/index.ts'
 import { type Program, rolesByRank } from '../../program/index.ts'
+import { allocate } from '../memory.ts'
 import { checkState, type StateTensor, stateTensors } from '../state.ts'
 import type { HostTensor, StateTensors } from '../types.ts'
 import type { StatePiece } from './protocol.ts'
@@ -17,7 +18,7 @@ export function distributeState(program: Program, state: StateTensors): StatePie
         const key = `${dtype} ${entry.name}`
         let source = shared.get(key)
         if (source === undefined) {
-          source = new SharedArrayBuffer(bytes)
+          source = sharedCopy(entry.name, bytes)
           elements(dtype, source).set(state.get(entry.name)!.data)
           shared.set(key, source)
         }
@@ -37,7 +38,7 @@ export function collectState(
   for (const [name, tensor] of stateTensors(program)) {
     const size = bytesPerElement[tensor.dtype]
     const bytes = elementCount(tensor.shape) * size
-    const shared = new SharedArrayBuffer(bytes)
+    const shared = sharedCopy(name, bytes)
     pieces[tensor.rank]!.push({ buffer: tensor.buffer, at: tensor.offset * size, shared, bytes })
     copies.set(name, { tensor, shared })
   }
@@ -47,10 +48,15 @@ export function collectState(
         const { dtype, shape } = tensor
         if (dtype === 'bool') throw internalError(`state ${name} of bool`)
         // A slice of a shared buffer is a plain one, which any consumer takes.
-        return [name, { dtype, shape, data: elements(dtype, shared).slice() }]
+        const data = allocate(shared.byteLength, `a copy of ${name}`, () => elements(dtype, shared).slice())
+        return [name, { dtype, shape, data }]
       }),
     )
   return { pieces, tensors }
+}
+
+function sharedCopy(name: string, bytes: number): SharedArrayBuffer {
+  return allocate(bytes, `a copy of ${name}`, () => new SharedArrayBuffer(bytes))
 }
 
 function elements(dtype: StateTensor['dtype'], buffer: SharedArrayBuffer): HostTensor['data'] {

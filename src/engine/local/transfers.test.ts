@@ -11,7 +11,7 @@ import {
   stateBuffer,
   stream,
   tensors,
-} from './testPrograms.ts'
+} from '../../../test/support/enginePrograms.ts'
 
 const engines: Engine[] = []
 afterEach(async () => {

@@ -1,8 +1,9 @@
 import { MeshwrightError } from '../../base/index.ts'
 import { openSafetensors, readFloats, requireTensor, type SafetensorsSource } from '../../data/index.ts'
-import type { FloatDType } from '../../graph/index.ts'
+import { bytesPerElement, elementCount, type FloatDType } from '../../graph/index.ts'
 import { checkpointNames, initializeParameter, isRedundantTensor, type Model } from '../../models/index.ts'
 import type { Optimizer } from '../../optimizers/index.ts'
+import { allocate } from '../memory.ts'
 import type { HostTensor, StateTensors } from '../types.ts'
 
 export interface StateOptions {
@@ -48,7 +49,7 @@ export function stateFromWeights(options: StateOptions, path: string): StateTens
 export function stateFromCheckpoint(options: StateOptions, source: SafetensorsSource): StateTensors {
   const read = (name: string, shape: readonly number[]): HostTensor => {
     requireTensor(source, name, shape)
-    const tensor = emptyTensor(options.dtype, shape)
+    const tensor = emptyTensor(name, options.dtype, shape)
     readFloats(source, name, tensor.data)
     return tensor
   }
@@ -74,19 +75,26 @@ function stateFrom(
 ): StateTensors {
   const state = new Map<string, HostTensor>()
   for (const parameter of model.parameters) {
-    const tensor = emptyTensor(dtype, parameter.shape)
+    const tensor = emptyTensor(parameter.name, dtype, parameter.shape)
     fill(parameter, tensor.data)
     state.set(parameter.name, tensor)
-    for (const { checkpointName } of optimizer.states)
-      state.set(checkpointName(parameter.name), emptyTensor(dtype, parameter.shape))
+    for (const { checkpointName } of optimizer.states) {
+      const name = checkpointName(parameter.name)
+      state.set(name, emptyTensor(name, dtype, parameter.shape))
+    }
   }
   return state
 }
 
+/** @throws MeshwrightError `ENGINE_NO_MEMORY` */
 function emptyTensor(
+  name: string,
   dtype: FloatDType,
   shape: readonly number[],
 ): HostTensor & { readonly data: Float32Array | Float64Array } {
-  const elements = shape.reduce((product, size) => product * size, 1)
-  return { dtype, shape, data: dtype === 'f32' ? new Float32Array(elements) : new Float64Array(elements) }
+  const elements = elementCount(shape)
+  const data = allocate(elements * bytesPerElement[dtype], name, () =>
+    dtype === 'f32' ? new Float32Array(elements) : new Float64Array(elements),
+  )
+  return { dtype, shape, data }
 }

@@ -31,12 +31,17 @@ export interface TrainOptions {
   readonly steps: number
   /** Validation loss after every so many steps, and after the last; 0: never. */
   readonly validateEvery?: number
-  /** Batches of a validation; default all. */
+  /** Most batches of a validation: the first of the held-out text, the same each time. Default 16. */
   readonly validationBatches?: number
   readonly onStep?: (event: StepEvent) => void | Promise<void>
-  /** Asked before each step; true ends the run in good order. */
+  /** Told before each batch of a validation how many are done, and how many there are. */
+  readonly onValidation?: (done: number, batches: number) => void
+  /** Asked before each step and each batch of a validation, which it leaves out; true ends the run in good order. */
   readonly shouldStop?: () => boolean
 }
+
+/** Enough for a mean that can be compared from one validation to the next, at the price of a few steps. */
+export const defaultValidationBatches = 16
 
 /** Runs steps until the last or until asked to stop. Returns how many steps are done in all. */
 export async function train(options: TrainOptions): Promise<number> {
@@ -67,10 +72,10 @@ export async function train(options: TrainOptions): Promise<number> {
   return steps
 }
 
-/** Mean loss over the validation samples, or undefined where there are none. */
+/** Mean loss over the validation samples, or undefined where there are none or the run is to end. */
 async function validate(state: StateTensors, options: TrainOptions): Promise<number | undefined> {
   const { dataset } = options
-  const count = Math.min(dataset.validationBatches, options.validationBatches ?? Number.POSITIVE_INFINITY)
+  const count = Math.min(dataset.validationBatches, options.validationBatches ?? defaultValidationBatches)
   if (count === 0 || options.evaluator === undefined) return undefined
   const evaluator = await options.evaluator()
   // A forward has no use for optimizer states, and takes none.
@@ -79,6 +84,8 @@ async function validate(state: StateTensors, options: TrainOptions): Promise<num
   let loss = 0
   let targets = 0
   for (let index = 0; index < count; index++) {
+    if (options.shouldStop?.() === true) return undefined
+    options.onValidation?.(index, count)
     const batch = dataset.validationBatchAt(index)
     const result = await evaluator.step(evaluationInput(batch))
     loss += result.scalars['loss']!

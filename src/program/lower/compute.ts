@@ -1,5 +1,5 @@
 import { internalError } from '../../base/index.ts'
-import { canonicalHash, type Graph, type TensorType } from '../../graph/index.ts'
+import { canonicalHash, elementCount, type Graph, type TensorType } from '../../graph/index.ts'
 import type { Action, Schedule } from '../../schedule/index.ts'
 import { phaseLatency } from '../../schedule/index.ts'
 import type { GraphTask, ReadPort, RowsEntry, Work, WritePort } from '../types.ts'
@@ -233,7 +233,7 @@ function stageWrites(
       used.add(output)
       ids = { output }
     }
-    const rowElements = entry.shape.slice(1).reduce((product, size) => product * size, 1)
+    const rowElements = elementCount(entry.shape.slice(1))
     rows.push({
       values,
       ids,
@@ -260,9 +260,13 @@ function stageWrites(
   return { writes, writePorts }
 }
 
-/** Residuals are a stage's own; everything else goes by the name the graph gives it. */
-function bufferOf(name: string, info: StageInfo): string {
-  return /^[rk]\d+$/.test(name) ? names.local(name, info.stage) : name
+/** What only this stage's tasks hand each other is its own; what passes between stages goes by the name it has there. */
+function bufferOf(name: string, { stage, piece, tasks }: StageInfo): string {
+  const isHeld = tasks.residuals.includes(name) || tasks.exported.includes(name)
+  const isShared =
+    piece.graph.outputs.some((output) => output.name === name) ||
+    piece.receives.some((received) => name === `d.${received.name}`)
+  return isHeld && !isShared ? names.local(name, stage) : name
 }
 
 function outputBuffer(name: string, info: StageInfo, stages: readonly StageInfo[]): string {

@@ -87,16 +87,36 @@ export class Dag {
   /** By actor, then by name. */
   readonly buffers: Map<string, DagBuffer>[]
   readonly actors: number
+  /** By actor, then by buffer, then by step and micro-batch. */
+  private readonly numbers: Map<string, Map<number, number>>[]
+  private numbered = 0
 
   constructor(actors: number) {
     this.actors = actors
     this.buffers = Array.from({ length: actors }, () => new Map<string, DagBuffer>())
+    this.numbers = Array.from({ length: actors }, () => new Map<string, Map<number, number>>())
   }
 
   add(node: NewNode): number {
     const id = this.nodes.length
     this.nodes.push({ ...node, id })
     return id
+  }
+
+  /** Equal for equal values of an actor, else different; from 0, in the order of asking. */
+  valueNumber(actor: number, { buffer, step = -1, microbatch = -1 }: DagValue): number {
+    const byBuffer = this.numbers[actor]!
+    let instances = byBuffer.get(buffer)
+    if (instances === undefined) {
+      instances = new Map()
+      byBuffer.set(buffer, instances)
+    }
+    // A step is 0 or 1, where there is one.
+    const instance = 3 * (microbatch + 1) + step + 1
+    const known = instances.get(instance)
+    if (known !== undefined) return known
+    instances.set(instance, this.numbered)
+    return this.numbered++
   }
 
   /** Declares a buffer on an actor; declaring it again is the same buffer. */
@@ -126,10 +146,6 @@ export class Dag {
   }
 }
 
-export function valueKey(value: DagValue): string {
-  return `${value.buffer}[${value.step ?? ''},${value.microbatch ?? ''}]`
-}
-
 export interface Access {
   readonly actor: number
   readonly operand: DagOperand
@@ -137,28 +153,24 @@ export interface Access {
 }
 
 /** All accesses of a node, over all actors that take part. */
-export function accesses(node: DagNode): Access[] {
+export function visitAccesses(
+  node: DagNode,
+  visit: (actor: number, operand: DagOperand, kind: Access['kind']) => void,
+): void {
   switch (node.kind) {
     case 'run':
-      return [
-        ...node.reads.map((operand): Access => ({ actor: node.actor, operand, kind: 'read' })),
-        ...node.writes.map(
-          (operand): Access => ({
-            actor: node.actor,
-            operand,
-            kind: operand.mode === 'add' ? 'update' : 'write',
-          }),
-        ),
-      ]
+      for (const read of node.reads) visit(node.actor, read, 'read')
+      for (const write of node.writes) visit(node.actor, write, write.mode === 'add' ? 'update' : 'write')
+      return
     case 'transfer':
-      return [
-        { actor: node.from, operand: node.source, kind: 'read' },
-        { actor: node.to, operand: node.destination, kind: 'write' },
-      ]
+      visit(node.from, node.source, 'read')
+      visit(node.to, node.destination, 'write')
+      return
     case 'collective':
-      return node.members.map(({ actor, operand }): Access => ({ actor, operand, kind: 'update' }))
+      for (const { actor, operand } of node.members) visit(actor, operand, 'update')
+      return
     case 'move':
-      return [{ actor: node.actor, operand: node.value, kind: node.direction === 'in' ? 'write' : 'read' }]
+      visit(node.actor, node.value, node.direction === 'in' ? 'write' : 'read')
   }
 }
 

@@ -1,11 +1,11 @@
+import { bytesPerElement } from '../../graph/index.ts'
 import type { Model } from '../../models/index.ts'
 import { makeOptimizer } from '../../optimizers/index.ts'
 import type { ResolvedPlan } from '../../plan/index.ts'
 import type { Schedule } from '../../schedule/index.ts'
-import { elementBytes } from '../accesses.ts'
 import type { Program, Stream } from '../types.ts'
 import { lowerCompute, names } from './compute.ts'
-import { accesses, Dag, type DagValue } from './dag.ts'
+import { Dag, type DagValue, visitAccesses } from './dag.ts'
 import { emitProgram } from './emit.ts'
 import { orderNodes } from './order.ts'
 import { lowerReductions } from './reductions.ts'
@@ -48,7 +48,7 @@ export function lowerPlan(plan: ResolvedPlan, model: Model, options: LowerOption
     ...lowerReductions(dag, stages, {
       method,
       bucketBytes: plan.bucketBytes,
-      elementBytes: elementBytes[plan.dtype],
+      elementBytes: bytesPerElement[plan.dtype],
     }),
   ]
   if (method === 'gradient') {
@@ -90,18 +90,17 @@ function lowerGradientPorts(dag: Dag, stages: readonly StageInfo[]): void {
 
 /** Last: whatever is read and made by nobody comes through a port of its name (the batch, scalars of the step). */
 function lowerPorts(dag: Dag): void {
-  const made = new Set<string>()
-  const needed = new Map<string, { actor: number; value: DagValue }>()
-  const key = (actor: number, value: DagValue): string =>
-    `${actor} ${value.buffer} ${value.microbatch ?? ''} ${value.step ?? ''}`
+  const made = new Set<number>()
+  const needed = new Map<number, { actor: number; value: DagValue }>()
   for (const node of dag.nodes)
-    for (const { actor, operand, kind } of accesses(node)) {
-      if (kind === 'write') made.add(key(actor, operand))
-      else needed.set(key(actor, operand), { actor, value: operand })
-    }
-  for (const [name, { actor, value }] of needed) {
+    visitAccesses(node, (actor, value, kind) => {
+      const number = dag.valueNumber(actor, value)
+      if (kind === 'write') made.add(number)
+      else if (!needed.has(number)) needed.set(number, { actor, value })
+    })
+  for (const [number, { actor, value }] of needed) {
     const buffer = dag.buffers[actor]!.get(value.buffer)
-    if (made.has(name) || buffer?.state === true || buffer?.constant !== undefined) continue
+    if (made.has(number) || buffer?.state === true || buffer?.constant !== undefined) continue
     const { buffer: port, microbatch } = value
     dag.add({
       kind: 'move',

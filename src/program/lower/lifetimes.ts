@@ -1,30 +1,30 @@
-import { accesses, type DagNode, type DagValue, participants, valueKey } from './dag.ts'
+import { type Dag, type DagNode, type DagValue, visitAccesses } from './dag.ts'
 
 /**
- * Values of one actor that no later node uses, by the id of the node that uses them last, in the order of its list.
- * `keeps` names buffers whose values live on (state, constants).
+ * Values of one actor that no later node uses, by the id of the node that uses them last, in the order of its operands.
+ * `nodes` are the actor's, in order; `keeps` names buffers whose values live on (state, constants).
  */
 export function lastUses(
+  dag: Dag,
   actor: number,
-  ordered: readonly DagNode[],
+  nodes: readonly DagNode[],
   keeps: (buffer: string) => boolean,
 ): Map<number, DagValue[]> {
-  const last = new Map<string, { readonly node: number; readonly value: DagValue }>()
-  for (const node of ordered) {
-    if (!participants(node).includes(actor)) continue
-    for (const { actor: at, operand } of accesses(node)) {
-      if (at !== actor || keeps(operand.buffer)) continue
-      const key = valueKey(operand)
-      // Behind what was there, so that a node's frees are in the order of its operands.
-      last.delete(key)
-      last.set(key, { node: node.id, value: operand })
-    }
-  }
+  const usedLater = new Set<number>()
   const frees = new Map<number, DagValue[]>()
-  for (const { node, value } of last.values()) {
-    const list = frees.get(node)
-    if (list === undefined) frees.set(node, [value])
-    else list.push(value)
+  for (const node of nodes.toReversed()) {
+    const operands: DagValue[] = []
+    visitAccesses(node, (at, operand) => {
+      if (at === actor && !keeps(operand.buffer)) operands.push(operand)
+    })
+    const freed: DagValue[] = []
+    for (const operand of operands.reverse()) {
+      const value = dag.valueNumber(actor, operand)
+      if (usedLater.has(value)) continue
+      usedLater.add(value)
+      freed.push(operand)
+    }
+    if (freed.length > 0) frees.set(node.id, freed.reverse())
   }
   return frees
 }

@@ -1,8 +1,9 @@
+import { elementCount } from '../../graph/index.ts'
 import type { Group, PackEntry, Region, Work } from '../types.ts'
 import { names } from './compute.ts'
-import type { Dag } from './dag.ts'
+import type { CollectiveNode, Dag } from './dag.ts'
 import { replicaGroup, tiedGroup } from './groups.ts'
-import { entryElements, type StageInfo } from './stages.ts'
+import type { StageInfo } from './stages.ts'
 
 /**
  * Pass 3: after the last micro-batch, gradients are added over the replicas of their stage, in buckets; a parameter
@@ -38,15 +39,7 @@ function lowerReplicas(
     const untied = pack.entries.filter((entry) => !pack.tied.has(entry.name))
     for (const region of buckets(untied, bucketElements)) {
       groups.set(group.name, group)
-      dag.add({
-        kind: 'collective',
-        stream: 'reduce',
-        operation: 'allReduce',
-        reduce: 'sum',
-        group: group.name,
-        members: [{ actor, operand: { buffer, region } }],
-        latency: 0,
-      })
+      addAllReduce(dag, group.name, [{ actor, operand: { buffer, region } }])
     }
   }
 }
@@ -56,19 +49,12 @@ function lowerTied(dag: Dag, stages: readonly StageInfo[], groups: Map<string, G
     const holders = stages.filter(({ pack }) => pack.tied.has(name))
     const group = tiedGroup(stages, name)
     groups.set(group.name, group)
-    dag.add({
-      kind: 'collective',
-      stream: 'reduce',
-      operation: 'allReduce',
-      reduce: 'sum',
-      group: group.name,
-      members: holders.map(({ stage, actor, pack }) => {
-        const entry = pack.entries.find((candidate) => candidate.name === name)!
-        const region = { start: entry.offset, end: entry.offset + entryElements(entry) }
-        return { actor, operand: { buffer: names.gradients(stage), region } }
-      }),
-      latency: 0,
+    const members = holders.map(({ stage, actor, pack }) => {
+      const entry = pack.entries.find((candidate) => candidate.name === name)!
+      const region = { start: entry.offset, end: entry.offset + elementCount(entry.shape) }
+      return { actor, operand: { buffer: names.gradients(stage), region } }
     })
+    addAllReduce(dag, group.name, members)
   }
 }
 
@@ -80,25 +66,30 @@ function lowerLoss(dag: Dag, stages: readonly StageInfo[], groups: Map<string, G
     const value = { buffer: 'loss' }
     if (group !== undefined) {
       groups.set(group.name, group)
-      dag.add({
-        kind: 'collective',
-        stream: 'reduce',
-        operation: 'allReduce',
-        reduce: 'sum',
-        group: group.name,
-        members: [{ actor, operand: value }],
-        latency: 0,
-      })
+      addAllReduce(dag, group.name, [{ actor, operand: value }])
     }
     dag.add({ kind: 'move', actor, stream: 'store', direction: 'out', port: 'loss', value, latency: 0 })
   }
+}
+
+/** Adds what the members hold, in place, once for each group of ranks. */
+export function addAllReduce(dag: Dag, group: string, members: CollectiveNode['members']): void {
+  dag.add({
+    kind: 'collective',
+    stream: 'reduce',
+    operation: 'allReduce',
+    reduce: 'sum',
+    group,
+    members,
+    latency: 0,
+  })
 }
 
 /** Neighbouring entries together, up to `limit` elements where more than one. */
 function buckets(entries: readonly PackEntry[], limit: number): Region[] {
   const regions: { start: number; end: number }[] = []
   for (const entry of entries) {
-    const end = entry.offset + entryElements(entry)
+    const end = entry.offset + elementCount(entry.shape)
     const last = regions.at(-1)
     if (last !== undefined && last.end === entry.offset && end - last.start <= limit) last.end = end
     else regions.push({ start: entry.offset, end })

@@ -1,5 +1,4 @@
-import { internalError } from '../../base/index.ts'
-import { greatestCommonDivisor } from '../integers.ts'
+import { greatestCommonDivisor, internalError } from '../../base/index.ts'
 import type { Peer, Region } from '../types.ts'
 
 /** One end of a transfer between `own` replicas that hold equal, contiguous shares of the rows and `other` that do too. */

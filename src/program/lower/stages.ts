@@ -1,6 +1,7 @@
 import { internalError } from '../../base/index.ts'
 import {
   differentiateStage,
+  elementCount,
   type Graph,
   type StagePiece,
   type StageTasks,
@@ -87,12 +88,8 @@ function packParameters(
   const entries: PackEntry[] = []
   for (const { name, shape, decay } of specs) {
     entries.push({ name, shape, offset, owned: holders.get(name)![0] === stage })
-    offset += shape.reduce((product, size) => product * size, 1)
+    offset += elementCount(shape)
     if (decay) decayEnd = offset
   }
   return { entries, elements: offset, decayEnd, tied: new Set(specs.map((spec) => spec.name).filter(isTied)) }
-}
-
-export function entryElements(entry: PackEntry): number {
-  return entry.shape.reduce((product, size) => product * size, 1)
 }

@@ -1,8 +1,9 @@
-import { canonicalHash, type Graph, GraphBuilder, type TensorType } from '../../graph/index.ts'
+import { type Graph, GraphBuilder, type TensorType } from '../../graph/index.ts'
 import type { GraphTask, Work } from '../types.ts'
 import { consumers, names } from './compute.ts'
 import type { Dag } from './dag.ts'
 import type { StageInfo } from './stages.ts'
+import { plainTask } from './tasks.ts'
 
 /**
  * Pass 2: a transfer for each value that one actor makes and another reads, once for each micro-batch and reader
@@ -18,41 +19,63 @@ export function lowerTransfers(
   for (const producer of stages)
     for (const { name } of producer.piece.sends) {
       const readers = consumers(stages, name).map((stage) => stages[stage]!)
-      const several = readers.length > 1
-      const type = outputType(producer.piece.graph, name)
       // Integers have no cotangent, and a backward may not depend on one.
       const returns = producer.tasks.B.inputs.some((input) => input.name === `d.${name}`)
+      const back = method === 'infer' || !returns ? undefined : cotangents(dag, producer, readers, name)
       for (let microbatch = 0; microbatch < microbatches; microbatch++) {
         forward(dag, producer, readers, name, microbatch)
-        if (method === 'infer' || !returns) continue
-        const arrived = readers.map((reader) => {
-          const buffer = several ? names.cotangentFrom(name, reader.stage) : `d.${name}`
-          if (reader.actor !== producer.actor) {
-            dag.buffer(producer.actor, buffer, type)
-            dag.add({
-              kind: 'transfer',
-              stream: 'backward',
-              from: reader.actor,
-              to: producer.actor,
-              source: { buffer, microbatch },
-              destination: { buffer, microbatch },
-              latency: 0,
-            })
-          }
-          return buffer
-        })
-        if (!several) continue
-        dag.add({
-          kind: 'run',
-          actor: producer.actor,
-          stream: 'compute',
-          task: sumTask(type, arrived.length),
-          reads: arrived.map((buffer) => ({ buffer, microbatch })),
-          writes: [{ buffer: `d.${name}`, microbatch, mode: 'set' }],
-          latency: 0,
-        })
+        if (back !== undefined) backward(dag, producer, back, microbatch)
       }
     }
+}
+
+/** How the cotangents of one value come to its producer. */
+interface Cotangents {
+  /** Buffer that each reader's cotangent is in, on the reader's actor and on the producer's. */
+  readonly arrive: readonly { readonly from: number; readonly buffer: string }[]
+  /** What adds several of them. */
+  readonly sum?: { readonly task: GraphTask; readonly buffer: string }
+}
+
+function cotangents(
+  dag: Dag,
+  producer: StageInfo,
+  readers: readonly StageInfo[],
+  name: string,
+): Cotangents {
+  const type = outputType(producer.piece.graph, name)
+  const total = `d.${name}`
+  const several = readers.length > 1
+  const arrive = readers.map(({ stage, actor }) => {
+    const buffer = several ? names.cotangentFrom(name, stage) : total
+    if (actor !== producer.actor) dag.buffer(producer.actor, buffer, type)
+    return { from: actor, buffer }
+  })
+  return several ? { arrive, sum: { task: sumTask(type, readers.length), buffer: total } } : { arrive }
+}
+
+function backward(dag: Dag, producer: StageInfo, { arrive, sum }: Cotangents, microbatch: number): void {
+  for (const { from, buffer } of arrive)
+    if (from !== producer.actor)
+      dag.add({
+        kind: 'transfer',
+        stream: 'backward',
+        from,
+        to: producer.actor,
+        source: { buffer, microbatch },
+        destination: { buffer, microbatch },
+        latency: 0,
+      })
+  if (sum === undefined) return
+  dag.add({
+    kind: 'run',
+    actor: producer.actor,
+    stream: 'compute',
+    task: sum.task,
+    reads: arrive.map(({ buffer }) => ({ buffer, microbatch })),
+    writes: [{ buffer: sum.buffer, microbatch, mode: 'set' }],
+    latency: 0,
+  })
 }
 
 function forward(
@@ -91,13 +114,5 @@ function sumTask(type: TensorType, count: number): GraphTask {
     'sum',
     inputs.reduce((sum, input) => builder.one('add', [sum, input], {})),
   )
-  const graph = builder.build()
-  return {
-    kind: 'graph',
-    name: 'sum',
-    hash: canonicalHash(graph),
-    graph,
-    reads: inputs.map((_, input) => ({ kind: 'tensor', input })),
-    writes: [{ kind: 'tensor', output: 0 }],
-  }
+  return plainTask('sum', builder.build())
 }

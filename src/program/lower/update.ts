@@ -1,10 +1,11 @@
-import { internalError } from '../../base/index.ts'
-import { canonicalHash, type FloatDType, type Graph, type TensorType } from '../../graph/index.ts'
+import { elementCount, type FloatDType, GraphBuilder, type TensorType } from '../../graph/index.ts'
 import { buildClipFactor, type Optimizer } from '../../optimizers/index.ts'
 import type { GraphTask, Group, KernelTask, Region } from '../types.ts'
 import { graphDtype, names } from './compute.ts'
 import type { Dag, DagOperand } from './dag.ts'
-import { entryElements, type StageInfo } from './stages.ts'
+import { addAllReduce } from './reductions.ts'
+import type { StageInfo } from './stages.ts'
+import { plainTask } from './tasks.ts'
 
 const sumSquares: KernelTask = {
   kind: 'kernel',
@@ -13,19 +14,25 @@ const sumSquares: KernelTask = {
   kernel: 'sumSquares',
 }
 
+const scalar = { dtype: 'f64', shape: [] } as const
+
+function noSquares(): GraphTask {
+  const builder = new GraphBuilder()
+  builder.output('sumOfSquares', builder.one('fill', [], { ...scalar, value: 0 }))
+  return plainTask('noSquares', builder.build())
+}
+
 /**
  * Pass 4, first half: the global gradient norm. Every element counts once, at the data coordinate 0 of the lowest stage
  * that holds it; squares are added in float64, over all ranks in rank order, so that all clip by the same bits.
  */
 export function lowerClip(dag: Dag, stages: readonly StageInfo[], maxNorm: number): Group[] {
   const several = stages.some(({ replicas }) => replicas > 1) || dag.actors > 1
-  const scalar = { dtype: 'f64', shape: [] } as const
   const started = new Set<number>()
   for (const { stage, actor, pack } of stages) {
-    dag.buffer(actor, 'owner', scalar, { constant: { isZero: ['data'] } })
-    dag.buffer(actor, 'sumOfSquares', scalar, { sumOver: several ? 'all' : undefined })
     const owned = ownedRegions(pack.entries)
-    if (owned.length === 0) throw internalError(`stage ${stage} holds no parameter of its own`)
+    if (owned.length > 0) dag.buffer(actor, 'owner', scalar, { constant: { isZero: ['data'] } })
+    dag.buffer(actor, 'sumOfSquares', scalar, { sumOver: several ? 'all' : undefined })
     for (const region of owned) {
       dag.add({
         kind: 'run',
@@ -39,17 +46,23 @@ export function lowerClip(dag: Dag, stages: readonly StageInfo[], maxNorm: numbe
       started.add(actor)
     }
   }
-  const actors = [...started]
-  if (several)
-    dag.add({
-      kind: 'collective',
-      stream: 'reduce',
-      operation: 'allReduce',
-      reduce: 'sum',
-      group: 'all',
-      members: actors.map((actor) => ({ actor, operand: { buffer: 'sumOfSquares' } })),
-      latency: 0,
-    })
+  const actors = [...new Set(stages.map(({ actor }) => actor))]
+  // Who owns nothing adds nothing, but clips by the same sum as all.
+  for (const actor of actors)
+    if (!started.has(actor))
+      dag.add({
+        kind: 'run',
+        actor,
+        stream: 'compute',
+        task: noSquares(),
+        reads: [],
+        writes: [{ buffer: 'sumOfSquares', mode: 'set' }],
+        latency: 0,
+      })
+  if (several) {
+    const members = actors.map((actor) => ({ actor, operand: { buffer: 'sumOfSquares' } }))
+    addAllReduce(dag, 'all', members)
+  }
   for (const actor of actors) {
     const dtype = graphDtype(stages.find((info) => info.actor === actor)!.piece.graph)
     const graph = buildClipFactor({ maxNorm, dtype })
@@ -122,24 +135,12 @@ export function lowerUpdate(
   }
 }
 
-/** A task whose operands are its graph's inputs and outputs one by one. */
-function plainTask(name: string, graph: Graph): GraphTask {
-  return {
-    kind: 'graph',
-    name,
-    hash: canonicalHash(graph),
-    graph,
-    reads: graph.inputs.map((_, input) => ({ kind: 'tensor', input })),
-    writes: graph.outputs.map((_, output) => ({ kind: 'tensor', output })),
-  }
-}
-
 function ownedRegions(entries: StageInfo['pack']['entries']): Region[] {
   const regions: { start: number; end: number }[] = []
   for (const entry of entries) {
     if (!entry.owned) continue
     const last = regions.at(-1)
-    const end = entry.offset + entryElements(entry)
+    const end = entry.offset + elementCount(entry.shape)
     if (last !== undefined && last.end === entry.offset) last.end = end
     else regions.push({ start: entry.offset, end })
   }

@@ -1,5 +1,8 @@
-import { operandBytes } from '../accesses.ts'
+import { operandBytes, operandRows, overlap } from '../accesses.ts'
+import { formatOperand } from '../text/operands.ts'
+import type { Operand, Role } from '../types.ts'
 import { type Finding, type InstructionPlace, mergeAlike, rankList, type VerifyContext } from './finding.ts'
+import { entryRegion } from './packs.ts'
 
 /** One member's part in a collective. */
 interface Member {
@@ -8,6 +11,8 @@ interface Member {
   readonly bytes: number
   /** Operation, reduction and dtype. */
   readonly what: string
+  /** What is reduced, by names that ranks share. */
+  readonly value: string
 }
 
 interface Meeting {
@@ -34,6 +39,7 @@ export function checkCollectives({ ranks }: VerifyContext): Finding[] {
         place: { role: view.index, instruction: index, rank },
         bytes: operandBytes(view.role, operand),
         what: `${instruction.operation} ${instruction.reduce} of ${dtype}`,
+        value: sharedName(view.role, operand),
       })
     })
   return mergeAlike([...meetings.values()].flatMap(checkMeeting))
@@ -92,7 +98,28 @@ function checkMeeting({ id, expected, members }: Meeting): Finding[] {
       'give all members the same operation and size',
     )
   }
+  const values = groupBy(members, ({ value }) => value)
+  if (values.size > 1) {
+    const said = [...values].map(([value, list]) => `${rankList(list.map(({ rank }) => rank))}: ${value}`)
+    complain(
+      'COLLECTIVE_VALUE',
+      members,
+      `reduces different things (${said.join('; ')})`,
+      'let all members name the same tensors',
+    )
+  }
   return findings
+}
+
+/** Of a pack, the tensors and how far in they lie; of anything else the operand's own name. */
+function sharedName(role: Role, operand: Operand): string {
+  const pack = role.buffers[role.values[operand.value]?.buffer ?? -1]?.pack
+  if (pack === undefined) return formatOperand(role, operand)
+  const rows = operandRows(role, operand)
+  return pack
+    .filter((entry) => overlap(entryRegion(entry), rows))
+    .map(({ name, offset }) => (offset === rows.start ? name : `${name} at ${offset - rows.start}`))
+    .join(', ')
 }
 
 function groupBy<T>(items: readonly T[], key: (item: T) => string): Map<string, T[]> {

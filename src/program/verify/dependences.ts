@@ -1,5 +1,5 @@
-import { operandRows, overlap, type ValueAccess, valueAccesses } from '../accesses.ts'
-import type { Region } from '../types.ts'
+import { operandRows, overlap, visitAccesses } from '../accesses.ts'
+import type { Region, Role } from '../types.ts'
 import type { RoleView } from './finding.ts'
 
 interface Touch {
@@ -7,48 +7,64 @@ interface Touch {
   readonly rows: Region
 }
 
+/** Who wrote and who read a slot, as far as it still matters. */
+interface Slot {
+  writes: Touch[]
+  reads: Touch[]
+}
+
 /**
  * What must come before what in one role because of the memory they share: reads after writes, writes after reads and
- * writes, slot by slot, so that reuse of a slot is an edge like any other. Pairs [earlier, later].
+ * writes, slot by slot, so that reuse of a slot is an edge like any other. Pairs [earlier, later], each once.
  */
 export function memoryEdges(view: RoleView): [number, number][] {
   const { role } = view
   const edges: [number, number][] = []
-  const slots = new Map<string, { writes: Touch[]; reads: Touch[] }>()
-  const touchedBy = (access: ValueAccess): { writes: Touch[]; reads: Touch[] } => {
-    const instance = role.values[access.value]
-    const key = `${instance?.buffer}:${instance?.slot}`
-    const known = slots.get(key)
-    if (known !== undefined) return known
-    const made = { writes: [], reads: [] }
-    slots.set(key, made)
-    return made
+  const slots = slotsOf(role)
+  // Latest instruction that was put after each.
+  const follower = new Int32Array(view.instructions.length).fill(-1)
+  const follow = (earlier: readonly Touch[], rows: Region, index: number): void => {
+    for (const { instruction, rows: old } of earlier) {
+      if (instruction === index || follower[instruction] === index || !overlap(old, rows)) continue
+      follower[instruction] = index
+      edges.push([instruction, index])
+    }
   }
-  view.instructions.forEach((instruction, index) => {
-    const accesses = valueAccesses(instruction)
-    for (const access of accesses) {
-      const { writes, reads } = touchedBy(access)
-      const rows = operandRows(role, access)
-      const conflicts = access.kind === 'read' ? writes : [...writes, ...reads]
-      for (const earlier of conflicts)
-        if (earlier.instruction !== index && overlap(earlier.rows, rows))
-          edges.push([earlier.instruction, index])
-    }
-    for (const access of accesses) {
-      const touched = touchedBy(access)
-      const rows = operandRows(role, access)
-      if (access.kind === 'read') {
-        touched.reads.push({ instruction: index, rows })
-        continue
+  view.instructions.forEach((instruction, index) =>
+    visitAccesses(instruction, (operand, kind) => {
+      const slot = slots[operand.value]
+      if (slot === undefined) return
+      const rows = operandRows(role, operand)
+      follow(slot.writes, rows, index)
+      if (kind === 'read') {
+        slot.reads.push({ instruction: index, rows })
+        return
       }
+      follow(slot.reads, rows, index)
       // What this write covers is ordered through it from here on.
-      const outside = ({ rows: old }: Touch): boolean => old.start < rows.start || old.end > rows.end
-      touched.writes = touched.writes.filter(outside)
-      touched.reads = touched.reads.filter(outside)
-      touched.writes.push({ instruction: index, rows })
-    }
-  })
+      slot.writes = uncovered(slot.writes, rows)
+      slot.reads = uncovered(slot.reads, rows)
+      slot.writes.push({ instruction: index, rows })
+    }),
+  )
   return edges
+}
+
+function uncovered(touches: Touch[], rows: Region): Touch[] {
+  if (touches.length === 0) return touches
+  return touches.filter(({ rows: old }) => old.start < rows.start || old.end > rows.end)
+}
+
+/** The slot of every value: one object for all values of a buffer that live there. */
+function slotsOf({ values }: Role): Slot[] {
+  const buffers = new Map<number, Map<number, Slot>>()
+  return values.map(({ buffer, slot }) => {
+    const bySlot = buffers.get(buffer) ?? new Map<number, Slot>()
+    buffers.set(buffer, bySlot)
+    const shared = bySlot.get(slot) ?? { writes: [], reads: [] }
+    bySlot.set(slot, shared)
+    return shared
+  })
 }
 
 /** Each instruction after the one before it in its stream. Pairs [earlier, later]. */

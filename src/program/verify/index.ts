@@ -2,15 +2,19 @@ import { readInstructions } from '../columns.ts'
 import { roleRanks } from '../mesh.ts'
 import type { Program } from '../types.ts'
 import { checkActions } from './actions.ts'
+import { checkBindings } from './bindings.ts'
 import { checkCollectives } from './collectives.ts'
 import { checkBufferedDeadlock, checkDeadlock, checkOneQueue } from './deadlock.ts'
 import type { Finding, RoleView, VerifyContext } from './finding.ts'
 import { checkLifetimes } from './lifetimes.ts'
+import { checkNorm, hasNorm } from './norm.ts'
+import { checkOutside } from './outside.ts'
 import { checkTypes } from './ports.ts'
 import { rankViews } from './ranks.ts'
 import { checkMemory, checkState } from './resources.ts'
 import { checkRoles } from './roles.ts'
 import { checkSums } from './sums.ts'
+import { checkTerms } from './terms.ts'
 import { checkChannelOrder, checkTransfers } from './transfers.ts'
 
 export interface Invariant {
@@ -37,13 +41,24 @@ export const invariants: readonly Invariant[] = [
     check: checkTypes,
   },
   {
+    name: 'bindings',
+    promise: 'every run works on the buffers, micro-batch and version that its action and its task name',
+    check: checkBindings,
+    after: ['types'],
+  },
+  {
+    name: 'ports',
+    promise: 'what the step is given and gives goes through the buffers of those names, once',
+    check: checkOutside,
+  },
+  {
     name: 'actions',
     promise: 'every action of the step is done once, on every rank of its stage',
     check: checkActions,
   },
   {
     name: 'matching',
-    promise: 'every transfer and collective meets its counterparts, once, of the same size and type',
+    promise: 'every transfer and collective meets its counterparts, once, with the same rows of the same value',
     check: (context) => [...checkTransfers(context), ...checkCollectives(context)],
   },
   {
@@ -77,14 +92,26 @@ export const invariants: readonly Invariant[] = [
     check: checkLifetimes,
   },
   {
+    name: 'terms',
+    promise: 'what ranks add up of their own samples is known as a term of the sum over all that do',
+    check: checkTerms,
+  },
+  {
     name: 'sums',
     promise: 'terms that ranks hold of one sum are added over all of them, once, before anybody reads them',
     check: checkSums,
     after: ['matching'],
   },
   {
+    name: 'norm',
+    promise: 'the norm counts every gradient element once, on one rank',
+    check: checkNorm,
+    asked: hasNorm,
+    after: ['types'],
+  },
+  {
     name: 'state',
-    promise: 'what a step leaves in its state is what the next one starts from',
+    promise: 'a training step leaves the next version of all of its state, which one stage owns',
     check: checkState,
   },
   {

@@ -1,4 +1,4 @@
-import { greatestCommonDivisor } from '../integers.ts'
+import { greatestCommonDivisor } from '../../base/index.ts'
 import {
   type Coordinates,
   coordinatesOf,

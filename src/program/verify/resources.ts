@@ -1,6 +1,7 @@
 import { arenaBytes, operandRows, valueAccesses } from '../accesses.ts'
 import type { Region } from '../types.ts'
 import type { Finding, InstructionPlace, RoleView, VerifyContext } from './finding.ts'
+import { checkOwners, checkPackLayouts } from './packs.ts'
 
 /** The static arena and the largest task workspace fit the budget of each rank. */
 export function checkMemory({ roles, budgetBytes, workspaceBytes }: VerifyContext): Finding[] {
@@ -21,16 +22,22 @@ export function checkMemory({ roles, budgetBytes, workspaceBytes }: VerifyContex
   })
 }
 
-/** What a step leaves in its state is what the next one starts from: every state buffer is left alone or written whole. */
-export function checkState({ roles }: VerifyContext): Finding[] {
-  return roles.flatMap((view) =>
-    view.role.buffers.flatMap((buffer, index) =>
-      buffer.state === true ? checkStateBuffer(view, index) : [],
+/** A step that trains leaves a next version of all of its state, made once; any other leaves its state alone. */
+export function checkState(context: VerifyContext): Finding[] {
+  const { roles, program } = context
+  const updates = program.work.method === 'gradient'
+  return [
+    ...roles.flatMap((view) =>
+      view.role.buffers.flatMap((buffer, index) =>
+        buffer.state === true ? checkStateBuffer(view, index, updates) : [],
+      ),
     ),
-  )
+    ...checkPackLayouts(context),
+    ...checkOwners(context),
+  ]
 }
 
-function checkStateBuffer(view: RoleView, buffer: number): Finding[] {
+function checkStateBuffer(view: RoleView, buffer: number, updates: boolean): Finding[] {
   const { role } = view
   const spec = role.buffers[buffer]!
   const written: (Region & { readonly place: InstructionPlace })[] = []
@@ -41,7 +48,6 @@ function checkStateBuffer(view: RoleView, buffer: number): Finding[] {
       written.push({ ...operandRows(role, access), place: { role: view.index, instruction: index } })
     }
   })
-  if (written.length === 0) return []
   written.sort((a, b) => a.start - b.start)
   const complain = (code: string, message: string): Finding => ({
     code,
@@ -50,6 +56,9 @@ function checkStateBuffer(view: RoleView, buffer: number): Finding[] {
     ranks: view.ranks,
     places: written.map(({ place }) => place),
   })
+  if (written.length === 0)
+    return updates ? [complain('STATE_KEPT', `leaves ${spec.name} as it was: the step trains it not at all`)] : []
+  if (!updates) return [complain('STATE_CHANGED', `writes ${spec.name} in a step that does not train`)]
   const rows = spec.shape[0] ?? 1
   let reached = 0
   let gap: number | undefined

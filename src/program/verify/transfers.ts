@@ -1,4 +1,7 @@
-import { operandBytes } from '../accesses.ts'
+import { operandBytes, operandRows, valueRows } from '../accesses.ts'
+import { coordinatesOf } from '../mesh.ts'
+import { formatValue } from '../text/operands.ts'
+import type { ProgramMesh, Region, Role, TransferPart } from '../types.ts'
 import { type Finding, type InstructionPlace, mergeAlike, type VerifyContext } from './finding.ts'
 
 /** One end of a transfer, as a rank sees it. */
@@ -9,6 +12,9 @@ interface TransferEnd {
   readonly stream: number
   readonly bytes: number
   readonly dtype: string
+  /** What a micro-batch's value is called, and which of its rows these are, counted over all replicas. */
+  readonly value: string | undefined
+  readonly rows: Region
 }
 
 /** Everything that one rank sends to another, or should. */
@@ -57,10 +63,11 @@ export function checkChannelOrder(context: VerifyContext): Finding[] {
   )
 }
 
-function collect({ ranks }: VerifyContext): { pairs: readonly Pair[]; lost: readonly TransferEnd[] } {
+function collect({ program, ranks }: VerifyContext): { pairs: readonly Pair[]; lost: readonly TransferEnd[] } {
   const pairs = new Map<string, Pair>()
   const lost: TransferEnd[] = []
-  for (const { rank, view, peers } of ranks)
+  for (const { rank, view, peers } of ranks) {
+    const replica = replicaOf(program.mesh, rank)
     view.instructions.forEach((instruction, index) => {
       if (instruction.kind !== 'exchange') return
       for (const part of instruction.parts) {
@@ -71,6 +78,8 @@ function collect({ ranks }: VerifyContext): { pairs: readonly Pair[]; lost: read
           stream: instruction.stream,
           bytes: operandBytes(view.role, part),
           dtype: view.role.buffers[view.role.values[part.value]?.buffer ?? -1]?.dtype ?? '?',
+          value: sharedValue(view.role, part),
+          rows: sharedRows(view.role, part, replica),
         }
         const other = peers[part.peer]
         if (other === undefined) {
@@ -84,7 +93,29 @@ function collect({ ranks }: VerifyContext): { pairs: readonly Pair[]; lost: read
         pair[part.direction === 'send' ? 'sends' : 'recvs'].push(end)
       }
     })
+  }
   return { pairs: [...pairs.values()], lost }
+}
+
+/** Values of a micro-batch are the same on every rank that holds them: so are their names. */
+function sharedValue(role: Role, { value }: TransferPart): string | undefined {
+  return role.values[value]?.microbatch === undefined ? undefined : formatValue(role, value)
+}
+
+/** Replicas hold equal shares of a micro-batch's rows, in order. */
+function sharedRows(role: Role, part: TransferPart, replica: number): Region {
+  const { start, end } = operandRows(role, part)
+  const first = replica * valueRows(role, part.value)
+  return { start: first + start, end: first + end }
+}
+
+/** Place of a rank among the replicas of its stage. */
+function replicaOf(mesh: ProgramMesh, rank: number): number {
+  const { pipeline, axes } = coordinatesOf(mesh, rank)
+  return mesh.submeshes[pipeline]!.filter(({ name }) => name === 'data' || name.startsWith('data.')).reduce(
+    (index, { name, size }) => index * size + axes[name]!,
+    0,
+  )
 }
 
 function checkPair(context: VerifyContext, { from, to, sends, recvs }: Pair): Finding[] {
@@ -139,6 +170,20 @@ function checkPair(context: VerifyContext, { from, to, sends, recvs }: Pair): Fi
         ends,
         `sends ${send.dtype} and receives ${recv.dtype}`,
         'give both ends buffers of one dtype',
+      )
+    if (send.value !== recv.value)
+      complain(
+        'TRANSFER_VALUE',
+        ends,
+        `sends ${send.value ?? 'what is of no micro-batch'} and receives ${recv.value ?? 'what is of none'}`,
+        'name the same value of the same micro-batch at both ends',
+      )
+    else if (send.value !== undefined && send.rows.start !== recv.rows.start)
+      complain(
+        'TRANSFER_ROWS',
+        ends,
+        `sends rows of ${send.value} from sample row ${send.rows.start} of all replicas on, and receives them as from ${recv.rows.start} on`,
+        'let every replica receive the rows of its own share',
       )
   }
   for (const [transfer, recv] of received)

@@ -1,4 +1,5 @@
-import { type DType, type Graph, GraphBuilder } from '../../graph/index.ts'
+import type { HostTensor, StateTensors } from '../../src/engine/types.ts'
+import { type DType, type Graph, GraphBuilder } from '../../src/graph/index.ts'
 import {
   type BufferSpec,
   encodeInstructions,
@@ -10,10 +11,9 @@ import {
   type Role,
   type Task,
   type ValueInstance,
-} from '../../program/index.ts'
-import type { HostTensor, StateTensors } from '../types.ts'
+} from '../../src/program/index.ts'
 
-/** For tests: small Programs written by hand, without plan or lowering. */
+/** Small Programs written by hand, without plan or lowering, that an engine runs. */
 
 export interface HandmadeRole {
   readonly pipeline: number

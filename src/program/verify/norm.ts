@@ -1,0 +1,96 @@
+import { firstGap, operandRows, overlap } from '../accesses.ts'
+import type { BufferSpec, Region, Role } from '../types.ts'
+import type { Finding, InstructionPlace, RoleView, VerifyContext } from './finding.ts'
+import { findingAt } from './findingAt.ts'
+import { isGradients } from './outside.ts'
+import { entryRegion } from './packs.ts'
+import { pipelinesWith, undeclared } from './terms.ts'
+
+const sum = 'sumOfSquares'
+
+/** Whether the program clips by a norm. */
+export function hasNorm({ program }: VerifyContext): boolean {
+  return program.tasks.some(
+    (task) => task.kind === 'graph' && task.graph.inputs.some(({ name }) => name === sum),
+  )
+}
+
+/**
+ * The global norm counts the square of every gradient element once: on the stage that owns the tensor, and there on the
+ * first of its replicas, which all hold the same.
+ */
+export function checkNorm(context: VerifyContext): Finding[] {
+  const { program, roles } = context
+  const pipelines = pipelinesWith(roles, ({ buffers }) => buffers.some(isGradients))
+  return roles.flatMap((view) => {
+    const { role } = view
+    const findings: Finding[] = []
+    const counted = new Map<number, (Region & { readonly place: InstructionPlace })[]>()
+    view.instructions.forEach((instruction, index) => {
+      if (instruction.kind !== 'run' || program.tasks[instruction.task]?.kind !== 'kernel') return
+      const [source, owner] = instruction.reads
+      const buffer = source === undefined ? undefined : role.values[source.value]?.buffer
+      if (source === undefined || owner === undefined || buffer === undefined) return
+      const place = { role: view.index, instruction: index }
+      counted.set(buffer, [...(counted.get(buffer) ?? []), { ...operandRows(role, source), place }])
+      if (!isGradients(role.buffers[buffer]!))
+        findings.push(
+          findingAt(context, view, index, 'NORM_REPEATED', 'counts what is no gradient', 'remove it'),
+        )
+      if (!isOwner(context, role, role.buffers[role.values[owner.value]?.buffer ?? -1]))
+        findings.push(
+          findingAt(
+            context,
+            view,
+            index,
+            'NORM_OWNER',
+            'is not counted by exactly one of the replicas',
+            'take a constant that is 1 where every replica axis is 0',
+          ),
+        )
+    })
+    role.buffers.forEach((buffer, index) => {
+      if (isGradients(buffer)) findings.push(...checkCounted(view, buffer, counted.get(index) ?? []))
+      if (buffer.name === sum)
+        findings.push(...undeclared(program, view, buffer.name, buffer.sumOver, pipelines))
+    })
+    return findings
+  })
+}
+
+/** 1 on one replica of a stage, 0 on the others. */
+function isOwner({ program }: VerifyContext, role: Role, buffer: BufferSpec | undefined): boolean {
+  const axes = program.mesh.submeshes[role.pipeline]!
+  const zeros = buffer?.constant?.isZero
+  if (zeros === undefined) return false
+  return (
+    axes.every(({ name, size }) => size === 1 || zeros.includes(name)) &&
+    zeros.every((zero) => axes.some(({ name }) => name === zero))
+  )
+}
+
+function checkCounted(
+  view: RoleView,
+  { name, pack }: BufferSpec,
+  counted: readonly (Region & { readonly place: InstructionPlace })[],
+): Finding[] {
+  return pack!.flatMap((entry): Finding[] => {
+    const rows = entryRegion(entry)
+    const parts = counted.filter((region) => overlap(region, rows))
+    const complain = (code: string, what: string, fix: string): Finding => ({
+      code,
+      message: `${entry.name} in ${name} of ${view.role.name} ${what}`,
+      fix,
+      ranks: view.ranks,
+      places: parts.map(({ place }) => place),
+    })
+    if (!entry.owned)
+      return parts.length === 0
+        ? []
+        : [complain('NORM_REPEATED', 'is counted here, and on the stage that owns it', 'count it there alone')]
+    const isTwice = parts.some((region, index) => parts.slice(0, index).some((other) => overlap(region, other)))
+    if (isTwice) return [complain('NORM_REPEATED', 'is counted twice in the norm', 'count it once')]
+    if (firstGap(parts, rows) === undefined) return []
+    return [complain('NORM_MISSING', 'is not counted in the norm, or in part', 'add its sumSquares')]
+  })
+}

@@ -1,0 +1,150 @@
+import type { Graph, GraphInput } from '../../graph/index.ts'
+import type { GraphTask, ReadPort, WritePort } from '../types.ts'
+import {
+  type Crossing,
+  cotangentOf,
+  crossingName,
+  crossingOf,
+  gradientOf,
+  localBuffer,
+  stageBuffer,
+} from './naming.ts'
+
+/** What an operand of a run must be. */
+export interface OperandRule {
+  /** What the task calls it. */
+  readonly what: string
+  /** Names of buffers that it may be in. */
+  readonly buffers: readonly string[]
+  /** `microbatch`: of the action's micro-batch; `version`: state as the step finds it; `none`: one for the step. */
+  readonly index: 'microbatch' | 'version' | 'none'
+}
+
+export interface TaskRules {
+  readonly reads: readonly OperandRule[]
+  readonly writes: readonly OperandRule[]
+}
+
+/**
+ * What the operands of a task must be where it runs for `stage`. `stages` are all that share it; `gathers` says which
+ * ids a parameter of the stage is gathered by, as far as its graphs show it.
+ */
+export function actionRules(
+  task: GraphTask,
+  stage: number,
+  stages: ReadonlySet<number>,
+  gathers: ReadonlyMap<string, ReadonlySet<string>>,
+): TaskRules {
+  const names = new CrossingNames(task.graph, stage, stages)
+  return {
+    reads: task.reads.map((port, index) => readRule(task, port, index, names, gathers)),
+    writes: task.writes.map((port) => writeRule(task.graph, port, names)),
+  }
+}
+
+function readRule(
+  task: GraphTask,
+  port: ReadPort,
+  index: number,
+  names: CrossingNames,
+  gathers: ReadonlyMap<string, ReadonlySet<string>>,
+): OperandRule {
+  switch (port.kind) {
+    case 'tensor':
+      return inputRule(task.graph.inputs[port.input]!, names)
+    case 'pack':
+      return { what: 'parameters', buffers: [stageBuffer('w', names.stage)], index: 'version' }
+    case 'ids':
+      return { what: 'ids', buffers: idsNames(task, index, gathers), index: 'microbatch' }
+  }
+}
+
+function inputRule({ name, kind }: GraphInput, names: CrossingNames): OperandRule {
+  switch (kind) {
+    case 'scalar':
+      return { what: name, buffers: [name], index: 'none' }
+    case 'parameter':
+    case 'state':
+      return { what: name, buffers: [stageBuffer(name, names.stage)], index: 'version' }
+    case 'data':
+    case 'activation':
+    case 'cotangent':
+      return { what: name, buffers: names.buffers(name), index: 'microbatch' }
+  }
+}
+
+function writeRule(graph: Graph, port: WritePort, names: CrossingNames): OperandRule {
+  if (port.kind === 'pack')
+    return { what: 'gradients', buffers: [stageBuffer('g', names.stage)], index: 'none' }
+  const { name } = graph.outputs[port.output]!
+  const moves = localBuffer(name, 0) ?? crossingOf(cotangentOf(name) ?? name)
+  // What is not handed on for the micro-batch is added over all of them.
+  if (moves === undefined) return { what: name, buffers: [name], index: 'none' }
+  const buffers = names.buffers(name)
+  const received = cotangentOf(name) === undefined ? [] : buffers.map((buffer) => `${buffer}@${names.stage}`)
+  return { what: name, buffers: [...buffers, ...received], index: 'microbatch' }
+}
+
+/** Ids that the rows which operand `index` places are gathered by. */
+function idsNames(
+  { graph, writes }: GraphTask,
+  index: number,
+  gathers: ReadonlyMap<string, ReadonlySet<string>>,
+): string[] {
+  const tables = writes
+    .flatMap((port) => (port.kind === 'pack' ? port.rows : []))
+    .filter(({ ids }) => 'read' in ids && ids.read === index)
+    .map(({ values }) => gradientOf(graph.outputs[values]!.name) ?? '')
+  const known = tables.flatMap((table) => [...(gathers.get(table) ?? [])])
+  // A graph with another stage's names tells the kind of ids at least.
+  return [...new Set(known.length > 0 ? known : [...gathers.values()].flatMap((ids) => [...ids]))]
+}
+
+/** Parameters of a graph that are tables, and the batch's ids that they are gathered by. */
+export function gathersOf(graph: Graph): [table: string, ids: string][] {
+  const inputs = new Map(graph.inputs.map((input) => [input.value, input]))
+  return graph.nodes.flatMap(({ op, inputs: operands }): [string, string][] => {
+    if (op !== 'gather') return []
+    const [table, ids] = [inputs.get(operands[0]!), inputs.get(operands[1]!)]
+    return table?.kind === 'parameter' && ids?.kind === 'data' ? [[table.name, ids.name]] : []
+  })
+}
+
+/** Buffers of values that cross stages, where the graph may have the names of another stage. */
+class CrossingNames {
+  readonly stage: number
+  private readonly origins: readonly number[]
+  /** The latest stage that a value comes from. */
+  private readonly nearest: number
+
+  constructor(graph: Graph, stage: number, stages: ReadonlySet<number>) {
+    this.stage = stage
+    const sent = [
+      ...graph.outputs.map(({ name }) => crossingOf(name)),
+      ...graph.inputs.map(({ name }) => crossingOf(cotangentOf(name) ?? '')),
+    ].flatMap((value) => (value === undefined ? [] : [value.stage]))
+    this.origins = sent.length > 0 ? [...new Set(sent)] : [...stages]
+    const received = [
+      ...graph.inputs.map(({ name }) => crossingOf(name)),
+      ...graph.outputs.map(({ name }) => crossingOf(cotangentOf(name) ?? '')),
+    ].flatMap((value) => (value === undefined || sent.includes(value.stage) ? [] : [value.stage]))
+    this.nearest = Math.max(-1, ...received)
+  }
+
+  buffers(name: string): string[] {
+    const own = localBuffer(name, this.stage)
+    if (own !== undefined) return [own]
+    const value = cotangentOf(name)
+    const found = crossingOf(value ?? name)
+    if (found === undefined) return [name]
+    const prefix = value === undefined ? '' : 'd.'
+    return this.places(found).map((place) => prefix + crossingName(place))
+  }
+
+  /** The neighbour's value is as far away from every stage that shares the graph; one from further back may be the same. */
+  private places({ stage, suffix }: Crossing): Crossing[] {
+    const shifted = this.origins.map((origin) => stage + this.stage - origin)
+    const isFarther = stage < this.nearest
+    return [...new Set(isFarther ? [...shifted, stage] : shifted)].map((place) => ({ stage: place, suffix }))
+  }
+}
