@@ -6,6 +6,7 @@ import { compile, prepareData } from '../src/cli/prepare.ts'
 import { loadPlan } from '../src/cli/setup.ts'
 import { openResume, runTraining } from '../src/cli/training.ts'
 import { compareTensors } from '../src/engine/training/compare.ts'
+import type { Engine } from '../src/engine/types.ts'
 import { interpretGraph } from '../src/graph/index.ts'
 import { parsePlan } from '../src/plan/index.ts'
 import { inputsOf } from './support/modelFixture.ts'
@@ -198,6 +199,24 @@ describe('training', () => {
       sum += interpretGraph(graph, inputs).get('loss')!.data[0]!
     }
     expect(validations[3]).toBeCloseTo(sum / (6 * 16), 9)
+  })
+
+  test('gives the engine of the validation too, so that a run can be ended inside one', async () => {
+    const engines: Engine[] = []
+    const seen: string[] = []
+    const run = trainPlan(tiny, {
+      steps: 4,
+      validateEvery: 1,
+      validationBatches: 2,
+      onEngine: (engine) => void engines.push(engine),
+      onValidation: (done, batches) => {
+        seen.push(`${done} of ${batches}`)
+        if (done === 1) for (const engine of engines) void engine.stop()
+      },
+    })
+    expect(await refusal(run)).toBe('RUN_STOPPED')
+    expect(engines.map(({ program }) => program.work.method)).toEqual(['gradient', 'infer'])
+    expect(seen).toEqual(['0 of 2', '1 of 2'])
   })
 
   test('runs 16 ranks on however many cores there are', async () => {

@@ -12,7 +12,7 @@ export function drawProgram(plan: ResolvedPlan, program: Program, width: number 
   const roles = rolesByRank(program)
   const entries: ScheduleTiming['entries'][number][] = []
   for (const { rank, instruction, start, end } of timeProgram(program)) {
-    const action = end > start ? drawnAction(program, roles[rank]!, instruction) : undefined
+    const action = end > start ? actionAt(roles[rank]!, instruction) : undefined
     if (action !== undefined) entries.push({ actor: rank, index: instruction, actions: [action], start, end })
   }
   const makespan = entries.reduce((latest, { end }) => Math.max(latest, end), 0)
@@ -33,13 +33,11 @@ export function drawProgram(plan: ResolvedPlan, program: Program, width: number 
   return lines.map((line, row) => `${memory[row]!.padStart(longest)}  ${line}`)
 }
 
-/** An update has an action of its own in the drawing, once a rank. */
-function drawnAction(program: Program, role: Program['roles'][number], index: number): Action | undefined {
+function actionAt(role: Program['roles'][number], index: number): Action | undefined {
   const instruction = readInstruction(role.code, index)
-  if (instruction.kind !== 'run') return undefined
-  if (instruction.action !== undefined) return role.actions[instruction.action]
-  const name = program.tasks[instruction.task]?.name ?? ''
-  return /^U\d+$/.test(name) ? { phase: 'U', stage: role.pipeline, microbatch: 0 } : undefined
+  return instruction.kind === 'run' && instruction.action !== undefined
+    ? role.actions[instruction.action]
+    : undefined
 }
 
 function terminalWidth(): number {

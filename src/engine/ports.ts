@@ -61,7 +61,8 @@ export function stepPorts(program: Program): StepPort[] {
 export function checkStepInput(ports: readonly StepPort[], input: StepInput): void {
   for (const port of ports) {
     if (port.kind === 'scalar') {
-      if (input.scalars[port.name] === undefined) throw inputError(`the step needs the scalar ${port.name}`, `give scalars.${port.name}`)
+      if (input.scalars[port.name] === undefined)
+        throw inputError(`the step needs the scalar ${port.name}`, `give scalars.${port.name}`)
       continue
     }
     const given = input.tensors[port.name]

@@ -51,7 +51,7 @@ export function stateTensors(program: Program): Map<string, StateTensor> {
  */
 export function checkState(tensors: ReadonlyMap<string, StateTensor>, state: StateTensors): void {
   const missing = [...tensors.keys()].filter((name) => !state.has(name))
-  if (missing.length > 0) 
+  if (missing.length > 0)
     throw stateError(
       'MISSING',
       `the state lacks ${listed(missing)}`,

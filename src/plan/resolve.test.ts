@@ -149,7 +149,7 @@ describe('resolvePlan', () => {
       'PLAN_SCHEDULE 2:19 the schedule places stage 1 on actor 0; a plan has one stage on each pipeline coordinate: stage s on actor s',
     ],
     [
-      'schedule: { text: "schedule 1\\nstages 2 on 0,1\\nmicrobatches 4\\nactor 0: 0F0" }',
+      'schedule: { text: "schedule 1\\nstages 2 on 0,1\\nmicrobatches 4\\nactor 0: 0F0\\nactor 1: 1F0" }',
       'PLAN_SCHEDULE 2:19 the schedule has 2 stages, but mesh.pipeline is 1; set mesh.pipeline to 2, or write the schedule for 1',
     ],
     [
@@ -157,8 +157,8 @@ describe('resolvePlan', () => {
       'PLAN_SCHEDULE 2:19 0F0.0 names a slice, which a plan cannot run yet; write one action for each stage and micro-batch, as 0F1',
     ],
     [
-      'schedule: { text: "schedule 1\\nstages 1 on 0\\nmicrobatches 1\\nactor 0: 0F0 0B0/3" }\nbatch: {microbatches: 1}',
-      'PLAN_SCHEDULE 2:19 0B0/3 names a unit, which a plan cannot run yet; write one action for each stage and micro-batch, as 0F1',
+      'schedule: { text: "schedule 1\\nstages 1 on 0\\nmicrobatches 1\\nactor 0: 0F0 0B0/0" }\nbatch: {microbatches: 1}',
+      'PLAN_SCHEDULE 2:19 0B0/0 names a unit, which a plan cannot run yet; write one action for each stage and micro-batch, as 0F1',
     ],
   ])('refuses %j', (text, problem) => {
     const found = problems(text)

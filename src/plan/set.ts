@@ -94,7 +94,9 @@ function apply(document: Record<string, unknown>, { path, value, text }: Overrid
       if (!/^[0-9]+$/.test(key) || index >= at.length)
         fail(
           `${path.slice(0, depth).join('.')} has ${at.length} elements, numbered from 0`,
-          at.length === 0 ? 'give the whole list' : `give a number from 0 to ${at.length - 1}, or the whole list`,
+          at.length === 0
+            ? 'give the whole list'
+            : `give a number from 0 to ${at.length - 1}, or the whole list`,
         )
       if (isLast) at[index] = value
       else at = at[index]

@@ -6,10 +6,7 @@ export interface ValueAccess extends Operand {
   readonly kind: 'read' | 'write' | 'update'
 }
 
-/**
- * Every value an instruction reads or writes, reads of a run first; `free` is none. Called with the operands that the
- * instruction holds: walks of millions of operands make no objects.
- */
+/** Every value an instruction reads or writes, reads of a run first; `free` is none. Makes no objects for runs. */
 export function visitAccesses(
   instruction: Instruction,
   visit: (operand: Operand, kind: ValueAccess['kind']) => void,
@@ -20,17 +17,23 @@ export function visitAccesses(
       for (const write of instruction.writes) visit(write, write.mode === 'add' ? 'update' : 'write')
       return
     case 'exchange':
-      for (const part of instruction.parts) visit(part, part.direction === 'send' ? 'read' : 'write')
+      for (const part of instruction.parts)
+        visit(plainOperand(part), part.direction === 'send' ? 'read' : 'write')
       return
     case 'collective':
       visit(instruction.operand, 'update')
       return
     case 'move':
-      visit(instruction, instruction.direction === 'in' ? 'write' : 'read')
+      visit({ value: instruction.value }, instruction.direction === 'in' ? 'write' : 'read')
       return
     case 'free':
       return
   }
+}
+
+/** Of few shapes, so that what walks millions of operands stays fast. */
+function plainOperand({ value, region }: Operand): Operand {
+  return region === undefined ? { value } : { value, region }
 }
 
 /** The same as a list. */

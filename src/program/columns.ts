@@ -14,62 +14,81 @@ const kinds = ['run', 'exchange', 'collective', 'move', 'free'] as const
 const operations = ['allReduce'] as const
 const reductions = ['sum', 'max'] as const
 
-export function encodeInstructions(instructions: readonly Instruction[]): InstructionColumns {
-  const length = instructions.length
-  const kind = new Int32Array(length)
-  const stream = new Int32Array(length)
-  const target = new Int32Array(length)
-  const start = new Int32Array(length + 1)
-  const operands: number[] = []
-  const names: string[] = []
-  const nameIds = new Map<string, number>()
-  const nameId = (name: string): number => {
-    const known = nameIds.get(name)
-    if (known !== undefined) return known
-    nameIds.set(name, names.length)
-    return names.push(name) - 1
-  }
-  const push = ({ value, region }: Operand): number => operands.push(value, (region ?? -1) + 1)
-  instructions.forEach((instruction, index) => {
-    kind[index] = kinds.indexOf(instruction.kind)
-    stream[index] = instruction.kind === 'free' ? -1 : instruction.stream
-    start[index] = operands.length
+export function encodeInstructions(instructions: Iterable<Instruction>): InstructionColumns {
+  const encoder = new InstructionEncoder()
+  for (const instruction of instructions) encoder.add(instruction)
+  return encoder.finish()
+}
+
+/** Takes instructions one by one, so that the objects need not be there all at once. */
+export class InstructionEncoder {
+  private readonly kind: number[] = []
+  private readonly stream: number[] = []
+  private readonly target: number[] = []
+  private readonly start: number[] = []
+  private readonly operands: number[] = []
+  private readonly names = new Map<string, number>()
+
+  add(instruction: Instruction): void {
+    const { operands } = this
+    this.kind.push(kinds.indexOf(instruction.kind))
+    this.stream.push(instruction.kind === 'free' ? -1 : instruction.stream)
+    this.start.push(operands.length)
+    let target = 0
     switch (instruction.kind) {
       case 'run':
-        target[index] = instruction.task
+        target = instruction.task
         operands.push((instruction.action ?? -1) + 1, instruction.reads.length)
-        for (const read of instruction.reads) push(read)
+        for (const read of instruction.reads) this.operand(read)
         for (const write of instruction.writes) {
-          push(write)
+          this.operand(write)
           operands.push(write.mode === 'add' ? 1 : 0)
         }
         break
       case 'exchange':
         for (const part of instruction.parts) {
           operands.push(part.direction === 'recv' ? 1 : 0, part.transfer)
-          push(part)
+          this.operand(part)
           operands.push(part.peer)
         }
         break
       case 'collective':
-        target[index] = instruction.collective
-        operands.push(
-          operations.indexOf(instruction.operation),
-          reductions.indexOf(instruction.reduce),
-          instruction.group,
-        )
-        push(instruction.operand)
+        target = instruction.collective
+        operands.push(operations.indexOf(instruction.operation), reductions.indexOf(instruction.reduce))
+        operands.push(instruction.group)
+        this.operand(instruction.operand)
         break
       case 'move':
-        operands.push(instruction.direction === 'out' ? 1 : 0, nameId(instruction.port), instruction.value)
+        operands.push(instruction.direction === 'out' ? 1 : 0, this.name(instruction.port), instruction.value)
         break
       case 'free':
         for (const value of instruction.values) operands.push(value)
         break
     }
-  })
-  start[length] = operands.length
-  return { length, kind, stream, target, start, operands: Int32Array.from(operands), names }
+    this.target.push(target)
+  }
+
+  finish(): InstructionColumns {
+    return {
+      length: this.kind.length,
+      kind: new Int32Array(this.kind),
+      stream: new Int32Array(this.stream),
+      target: new Int32Array(this.target),
+      start: new Int32Array([...this.start, this.operands.length]),
+      operands: new Int32Array(this.operands),
+      names: [...this.names.keys()],
+    }
+  }
+
+  private operand({ value, region }: Operand): void {
+    this.operands.push(value, (region ?? -1) + 1)
+  }
+
+  private name(name: string): number {
+    const known = this.names.get(name) ?? this.names.size
+    this.names.set(name, known)
+    return known
+  }
 }
 
 /** Instruction `index` as an object. */
@@ -93,9 +112,14 @@ export function readInstruction(code: InstructionColumns, index: number): Instru
       const reads: Operand[] = []
       for (let position = at + 2; position < readsEnd; position += 2) reads.push(operand(position))
       const writes: Write[] = []
-      for (let position = readsEnd; position < end; position += 3)
-        writes.push({ ...operand(position), mode: take(position + 2) === 1 ? 'add' : 'set' })
-      return { kind, stream, task: target, reads, writes, ...(action < 0 ? {} : { action }) }
+      for (let position = readsEnd; position < end; position += 3) {
+        const value = take(position)
+        const region = take(position + 1) - 1
+        const mode = take(position + 2) === 1 ? 'add' : 'set'
+        writes.push(region < 0 ? { value, mode } : { value, region, mode })
+      }
+      const run = { kind, stream, task: target, reads, writes }
+      return action < 0 ? run : { ...run, action }
     }
     case 'exchange': {
       const parts: TransferPart[] = []
@@ -131,7 +155,12 @@ export function readInstruction(code: InstructionColumns, index: number): Instru
   }
 }
 
+/** A role's instructions as objects one after the other, in order. */
+export function* eachInstruction(code: InstructionColumns): Generator<Instruction> {
+  for (let index = 0; index < code.length; index++) yield readInstruction(code, index)
+}
+
 /** All of a role's instructions as objects, in order. */
 export function readInstructions(code: InstructionColumns): Instruction[] {
-  return Array.from({ length: code.length }, (_, index) => readInstruction(code, index))
+  return [...eachInstruction(code)]
 }

@@ -2,9 +2,10 @@ import { internalError } from '../base/index.ts'
 import { phaseLatency } from '../schedule/index.ts'
 import { readInstructions } from './columns.ts'
 import { roleRanks } from './mesh.ts'
-import type { Instruction, Program, Role } from './types.ts'
+import type { Program } from './types.ts'
 import { Merged } from './verify/cycles.ts'
 import { memoryEdges, streamEdges } from './verify/dependences.ts'
+import { isOncePerStep, type RoleView } from './verify/finding.ts'
 import { rankGraph } from './verify/meetings.ts'
 import { rankViews } from './verify/ranks.ts'
 
@@ -42,11 +43,7 @@ export function timeProgram(program: Program): TimedInstruction[] {
     if (list === undefined) members.set(root, [node])
     else list.push(node)
   }
-  const duration = (node: number): number => {
-    const place = graph.place(node)
-    const view = roles[place.role]!
-    return durationOf(view.role, view.instructions[place.instruction]!, program)
-  }
+  const durations = roles.map(durationsOf)
   const edges = [
     ...graph.expand((role) => streamEdges(roles[role]!)),
     ...graph.expand((role) => memoryEdges(roles[role]!)),
@@ -70,7 +67,7 @@ export function timeProgram(program: Program): TimedInstruction[] {
     let end = start
     for (const node of members.get(root)!) {
       const place = graph.place(node)
-      const finish = start + duration(node)
+      const finish = start + durations[place.role]![place.instruction]!
       end = Math.max(end, finish)
       timed.push({ rank: place.rank!, instruction: place.instruction, start, end: finish })
     }
@@ -84,9 +81,20 @@ export function timeProgram(program: Program): TimedInstruction[] {
   return timed.sort((a, b) => a.rank - b.rank || a.start - b.start || a.instruction - b.instruction)
 }
 
-function durationOf(role: Role, instruction: Instruction, program: Program): number {
-  if (instruction.kind !== 'run') return 0
-  const action = instruction.action === undefined ? undefined : role.actions[instruction.action]
-  if (action !== undefined) return [...action.phase].reduce((sum, letter) => sum + phaseLatency(letter), 0)
-  return /^U\d+$/.test(program.tasks[instruction.task]?.name ?? '') ? 1 : 0
+/** Of each instruction. Of a phase that is done once a step, in however many parts, the first part counts. */
+function durationsOf({ role, instructions }: RoleView): number[] {
+  const counted = new Set<string>()
+  return instructions.map((instruction) => {
+    const action =
+      instruction.kind !== 'run' || instruction.action === undefined
+        ? undefined
+        : role.actions[instruction.action]
+    if (action === undefined) return 0
+    const { phase, stage } = action
+    if (!isOncePerStep(action)) return [...phase].reduce((sum, letter) => sum + phaseLatency(letter), 0)
+    const key = `${phase} ${stage}`
+    if (counted.has(key)) return 0
+    counted.add(key)
+    return 1
+  })
 }

@@ -54,13 +54,7 @@ it.each([
     'SCHEDULE_STAGES',
     'leave out an edge that leads back',
   ],
-  [
-    '1f1b',
-    chainStages(2, 2, [0, 0]),
-    {},
-    'SCHEDULE_REFUSED',
-    'change that, or take another schedule: gpipe',
-  ],
+  ['1f1b', chainStages(2, 2, [0, 0]), {}, 'SCHEDULE_REFUSED', 'change that, or take another schedule: gpipe'],
 ] as const)('refuses %s %o %o', (name, graph, parameters, code, hint) => {
   expect(() => generateSchedule(name, graph, parameters)).toThrow(expect.objectContaining({ code, hint }))
 })

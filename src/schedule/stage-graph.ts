@@ -24,7 +24,7 @@ export function checkStageGraph(graph: StageGraph): void {
       `${stages} stages x ${microbatches} micro-batches make more than ${scheduleLimits.actions} actions`,
       `with ${stages} stages there are at most ${Math.floor(scheduleLimits.actions / (2 * stages))} micro-batches`,
     )
-  if (placement.length !== stages) 
+  if (placement.length !== stages)
     fail(`${placement.length} actors are given for ${stages} stages`, 'give the actor of each stage')
   for (const [stage, actor] of placement.entries())
     if (!Number.isInteger(actor) || actor < 0 || actor >= scheduleLimits.actors)
@@ -44,7 +44,7 @@ export function checkStageGraph(graph: StageGraph): void {
       )
     )
       fail(`an edge goes from stage ${from} to stage ${to}`, `stages are numbered 0 to ${stages - 1}`)
-  if (forwardOrder(graph).length < stages) 
+  if (forwardOrder(graph).length < stages)
     fail('the data flow between stages has a cycle', 'leave out an edge that leads back')
 }
 

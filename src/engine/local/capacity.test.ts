@@ -51,7 +51,9 @@ describe('what is certain not to fit', () => {
     expect(roomProblem([program])).toMatchObject({
       ...expected,
       // 4096 times 3.25 GiB, and the state once.
-      message: expect.stringMatching(/^the buffers of all ranks take 13312\.00 GiB and the state .* 0\.25 GiB, /),
+      message: expect.stringMatching(
+        /^the buffers of all ranks take 13312\.00 GiB and the state .* 0\.25 GiB, /,
+      ),
     })
     const one = replicas(1, [plainBuffer('x', [gibibyte / 8])])
     expect(roomProblem([one])).toBeUndefined()
@@ -98,9 +100,9 @@ describe('the bytes inside a task', () => {
         const many = builder.one('exp', [builder.one('broadcast', [x], { shape: [elements] })], {})
         builder.output('y', builder.one('reduceSum', [many], { dims: [0], keepDims: true }))
       })
-    // Two tensors of 8 TiB on each of 2 ranks.
+    // Two tensors of 8 TiB on each of 2 ranks, in arenas that grow by doubling.
     expect(memoryWarning([replicas(2, [], sum(2 ** 41))])).toMatch(
-      /about 32768\.00 GiB of memory, 32768\.00 GiB of it inside tasks, and this machine has /,
+      /about 65536\.00 GiB of memory, 65536\.00 GiB of it inside tasks, and this machine has /,
     )
     expect(memoryWarning([replicas(2, [], sum(2 ** 10))])).toBeUndefined()
     // A loop over elements has none inside.

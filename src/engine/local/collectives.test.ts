@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
+import { handmade, noInput, stateBuffer, stream } from '../../../test/support/enginePrograms.ts'
 import type { Engine, HostTensor } from '../types.ts'
 import { createLocalEngine } from './start.ts'
-import { handmade, noInput, stateBuffer, stream } from '../../../test/support/enginePrograms.ts'
 
 const engines: Engine[] = []
 afterEach(async () => {

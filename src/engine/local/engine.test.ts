@@ -1,8 +1,16 @@
 import { afterEach, describe, expect, it } from 'vitest'
+import {
+  graphTask,
+  handmade,
+  makeGraph,
+  plainBuffer,
+  stateBuffer,
+  stream,
+  tensors,
+} from '../../../test/support/enginePrograms.ts'
 import type { Task } from '../../program/index.ts'
 import type { Engine, HostTensor } from '../types.ts'
 import { createLocalEngine } from './start.ts'
-import { graphTask, handmade, makeGraph, plainBuffer, stateBuffer, stream, tensors } from '../../../test/support/enginePrograms.ts'
 
 const engines: Engine[] = []
 afterEach(async () => {

@@ -1,9 +1,4 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import type { MeshwrightError } from '../../base/index.ts'
-import type { Graph } from '../../graph/index.ts'
-import type { Program } from '../../program/index.ts'
-import type { Engine } from '../types.ts'
-import { createLocalEngine, type LocalEngineOptions } from './start.ts'
 import {
   graphTask,
   handmade,
@@ -16,6 +11,11 @@ import {
   stream,
   tensors,
 } from '../../../test/support/enginePrograms.ts'
+import type { MeshwrightError } from '../../base/index.ts'
+import type { Graph } from '../../graph/index.ts'
+import type { Program } from '../../program/index.ts'
+import type { Engine } from '../types.ts'
+import { createLocalEngine, type LocalEngineOptions } from './start.ts'
 
 const engines: Engine[] = []
 afterEach(async () => {

@@ -81,9 +81,12 @@ describe('a session', () => {
   })
 
   it('tells what is installed and does not load from what is not installed', () => {
-    const lacking = Object.assign(new Error("Cannot find module '../bin/binding.node'\nRequire stack:\n- a"), {
-      code: 'MODULE_NOT_FOUND',
-    })
+    const lacking = Object.assign(
+      new Error("Cannot find module '../bin/binding.node'\nRequire stack:\n- a"),
+      {
+        code: 'MODULE_NOT_FOUND',
+      },
+    )
     expect(noRuntimeError(lacking).message).toBe(
       "ONNX Runtime is installed but does not load: Cannot find module '../bin/binding.node'",
     )

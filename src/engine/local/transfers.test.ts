@@ -1,6 +1,4 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import type { Engine } from '../types.ts'
-import { createLocalEngine, type LocalEngineOptions } from './start.ts'
 import {
   graphTask,
   handmade,
@@ -12,6 +10,8 @@ import {
   stream,
   tensors,
 } from '../../../test/support/enginePrograms.ts'
+import type { Engine } from '../types.ts'
+import { createLocalEngine, type LocalEngineOptions } from './start.ts'
 
 const engines: Engine[] = []
 afterEach(async () => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
+import { handmade } from '../../../test/support/enginePrograms.ts'
 import type { Dataset } from '../../data/index.ts'
 import { makeOptimizer } from '../../optimizers/index.ts'
-import { handmade } from '../../../test/support/enginePrograms.ts'
 import type { Engine, StepResult } from '../types.ts'
 import { type TrainOptions, train } from './train.ts'
 

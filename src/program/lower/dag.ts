@@ -1,6 +1,7 @@
 import type { DType } from '../../graph/index.ts'
 import type { Action } from '../../schedule/index.ts'
 import type { BufferSpec, CollectiveOperation, PackEntry, Task } from '../types.ts'
+import { AccessTable } from './accesses.ts'
 
 /**
  * What the lowering passes build: nodes over named values, on actors (one coordinate of the pipeline axis). Passes
@@ -87,36 +88,20 @@ export class Dag {
   /** By actor, then by name. */
   readonly buffers: Map<string, DagBuffer>[]
   readonly actors: number
-  /** By actor, then by buffer, then by step and micro-batch. */
-  private readonly numbers: Map<string, Map<number, number>>[]
-  private numbered = 0
+  readonly accesses: AccessTable
 
   constructor(actors: number) {
     this.actors = actors
     this.buffers = Array.from({ length: actors }, () => new Map<string, DagBuffer>())
-    this.numbers = Array.from({ length: actors }, () => new Map<string, Map<number, number>>())
+    this.accesses = new AccessTable(actors)
   }
 
   add(node: NewNode): number {
     const id = this.nodes.length
-    this.nodes.push({ ...node, id })
+    const added: DagNode = { ...node, id }
+    this.nodes.push(added)
+    this.accesses.add(added)
     return id
-  }
-
-  /** Equal for equal values of an actor, else different; from 0, in the order of asking. */
-  valueNumber(actor: number, { buffer, step = -1, microbatch = -1 }: DagValue): number {
-    const byBuffer = this.numbers[actor]!
-    let instances = byBuffer.get(buffer)
-    if (instances === undefined) {
-      instances = new Map()
-      byBuffer.set(buffer, instances)
-    }
-    // A step is 0 or 1, where there is one.
-    const instance = 3 * (microbatch + 1) + step + 1
-    const known = instances.get(instance)
-    if (known !== undefined) return known
-    instances.set(instance, this.numbered)
-    return this.numbered++
   }
 
   /** Declares a buffer on an actor; declaring it again is the same buffer. */
@@ -143,34 +128,6 @@ export class Dag {
       ...(extra.constant === undefined ? {} : { constant: extra.constant }),
       ...(extra.sumOver === undefined ? {} : { sumOver: extra.sumOver }),
     })
-  }
-}
-
-export interface Access {
-  readonly actor: number
-  readonly operand: DagOperand
-  readonly kind: 'read' | 'write' | 'update'
-}
-
-/** All accesses of a node, over all actors that take part. */
-export function visitAccesses(
-  node: DagNode,
-  visit: (actor: number, operand: DagOperand, kind: Access['kind']) => void,
-): void {
-  switch (node.kind) {
-    case 'run':
-      for (const read of node.reads) visit(node.actor, read, 'read')
-      for (const write of node.writes) visit(node.actor, write, write.mode === 'add' ? 'update' : 'write')
-      return
-    case 'transfer':
-      visit(node.from, node.source, 'read')
-      visit(node.to, node.destination, 'write')
-      return
-    case 'collective':
-      for (const { actor, operand } of node.members) visit(actor, operand, 'update')
-      return
-    case 'move':
-      visit(node.actor, node.value, node.direction === 'in' ? 'write' : 'read')
   }
 }
 

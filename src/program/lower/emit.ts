@@ -24,13 +24,17 @@ export function emitProgram(
   for (const node of ordered) for (const actor of participants(node)) nodesOf[actor]!.push(node)
   const roles: Role[] = []
   nodesOf.forEach((nodes, actor) => {
-    const frees = lastUses(dag, actor, nodes, (name) => {
-      const buffer = dag.buffers[actor]!.get(name)
-      return buffer?.state === true || buffer?.constant !== undefined
-    })
+    const frees = lastUses(dag, actor, nodes)
     const modulus = roleModulus(nodes, actor, replicas)
     for (let remainder = 0; remainder < modulus; remainder++) {
-      const emitter = new RoleEmitter({ ...options, dag, actor, remainder, frees, taskId: (task) => tasks.id(task) })
+      const emitter = new RoleEmitter({
+        ...options,
+        dag,
+        actor,
+        remainder,
+        frees,
+        taskId: (task) => tasks.id(task),
+      })
       for (const node of nodes) emitter.emit(node)
       roles.push(emitter.finish(modulus))
     }

@@ -5,7 +5,7 @@ import type { ResolvedPlan } from '../../plan/index.ts'
 import type { Schedule } from '../../schedule/index.ts'
 import type { Program, Stream } from '../types.ts'
 import { lowerCompute, names } from './compute.ts'
-import { Dag, type DagValue, visitAccesses } from './dag.ts'
+import { Dag } from './dag.ts'
 import { emitProgram } from './emit.ts'
 import { orderNodes } from './order.ts'
 import { lowerReductions } from './reductions.ts'
@@ -90,17 +90,14 @@ function lowerGradientPorts(dag: Dag, stages: readonly StageInfo[]): void {
 
 /** Last: whatever is read and made by nobody comes through a port of its name (the batch, scalars of the step). */
 function lowerPorts(dag: Dag): void {
-  const made = new Set<number>()
-  const needed = new Map<number, { actor: number; value: DagValue }>()
-  for (const node of dag.nodes)
-    visitAccesses(node, (actor, value, kind) => {
-      const number = dag.valueNumber(actor, value)
-      if (kind === 'write') made.add(number)
-      else if (!needed.has(number)) needed.set(number, { actor, value })
-    })
-  for (const [number, { actor, value }] of needed) {
+  const { values, value: numbers, kind } = dag.accesses
+  const made = new Uint8Array(values.length)
+  numbers.forEach((number, access) => {
+    if (kind[access] === 'write') made[number] = 1
+  })
+  for (const [number, { actor, value }] of values.entries()) {
     const buffer = dag.buffers[actor]!.get(value.buffer)
-    if (made.has(number) || buffer?.state === true || buffer?.constant !== undefined) continue
+    if (made[number] === 1 || buffer?.state === true || buffer?.constant !== undefined) continue
     const { buffer: port, microbatch } = value
     dag.add({
       kind: 'move',

@@ -195,6 +195,23 @@ describe('lowering', () => {
     }
   })
 
+  it('names the parts of each update, once a step', () => {
+    for (const role of tinyProgram({ stages: 2, data: 2, microbatches: 3 }).roles) {
+      const updates = role.actions.filter(({ phase }) => phase === 'U')
+      // Parameters with weight decay, and those without.
+      expect(updates).toEqual(Array(2).fill({ phase: 'U', stage: role.pipeline, microbatch: 0 }))
+    }
+  })
+
+  it('refuses an update in the name of another stage', () => {
+    const program = tinyProgram({ stages: 2, microbatches: 1 })
+    const roles = program.roles.map((role) => ({
+      ...role,
+      actions: role.actions.map((action) => (action.phase === 'U' ? { ...action, stage: 0 } : action)),
+    }))
+    expect(verifyProgram({ ...program, roles }).findings.length).toBeGreaterThan(0)
+  })
+
   it('does without clipping', () => {
     const program = tinyProgram({ stages: 2, clip: null })
     expect(verifyProgram(program).findings).toEqual([])

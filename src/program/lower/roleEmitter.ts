@@ -1,6 +1,6 @@
 import { internalError } from '../../base/index.ts'
 import type { Action } from '../../schedule/index.ts'
-import { encodeInstructions } from '../columns.ts'
+import { eachInstruction, InstructionEncoder } from '../columns.ts'
 import { assignSlots } from '../slots.ts'
 import { Table } from '../table.ts'
 import type {
@@ -14,8 +14,9 @@ import type {
   Task,
   TransferPart,
   ValueInstance,
+  Write,
 } from '../types.ts'
-import type { Dag, DagNode, DagOperand, DagValue, TransferNode } from './dag.ts'
+import type { Dag, DagNode, TransferNode } from './dag.ts'
 import { splitPieces } from './replicas.ts'
 
 export interface RoleContext {
@@ -23,8 +24,8 @@ export interface RoleContext {
   readonly actor: number
   /** Of the role's ranks, of their `data` coordinate. */
   readonly remainder: number
-  /** What each node is the last to use. */
-  readonly frees: ReadonlyMap<number, readonly DagValue[]>
+  /** Values that each node is the last to use, by their numbers in the access table. */
+  readonly frees: ReadonlyMap<number, readonly number[]>
   readonly taskId: (task: Task) => number
   /** Of each actor. */
   readonly replicas: readonly number[]
@@ -38,8 +39,8 @@ export class RoleEmitter {
   private readonly streams: ReadonlyMap<string, number>
   private readonly buffers: ReadonlyMap<string, number>
   private readonly values: Omit<ValueInstance, 'slot'>[] = []
-  /** Index into `values`, by the DAG's number of the value. */
-  private readonly valueIds = new Map<number, number>()
+  /** Index into `values`, by number in the access table; -1 before the first use. */
+  private readonly valueIds: Int32Array
   private readonly peers = new Table<Peer>(({ pipeline, axes }) =>
     axes.reduce(
       (key, { name, scale, offset, divisor }) => `${key} ${name} ${scale} ${offset} ${divisor}`,
@@ -48,26 +49,28 @@ export class RoleEmitter {
   )
   private readonly regions = new Table<Region>((region) => `${region.start}:${region.end}`)
   private readonly actions: Action[] = []
-  private readonly instructions: Instruction[] = []
+  private readonly encoder = new InstructionEncoder()
 
   constructor(context: RoleContext) {
     this.context = context
+    this.valueIds = new Int32Array(context.dag.accesses.values.length).fill(-1)
     this.streams = new Map(context.streams.map(({ name }, index) => [name, index]))
     const names = context.dag.buffers[context.actor]!.keys()
     this.buffers = new Map([...names].map((name, index) => [name, index]))
   }
 
   emit(node: DagNode): void {
-    this.instructions.push(this.instruction(node))
+    this.encoder.add(this.instruction(node))
     const freed = this.context.frees.get(node.id)
     if (freed !== undefined)
-      this.instructions.push({ kind: 'free', values: freed.map((value) => this.value(value)) })
+      this.encoder.add({ kind: 'free', values: freed.map((value) => this.value(value)) })
   }
 
   finish(modulus: number): Role {
     const { dag, actor, remainder } = this.context
     const buffers = [...dag.buffers[actor]!.values()]
-    const { slots, counts } = assignSlots(buffers, this.values, this.instructions)
+    const code = this.encoder.finish()
+    const { slots, counts } = assignSlots(buffers, this.values, eachInstruction(code))
     const suffix = modulus === 1 ? '' : ` data%${modulus}=${remainder}`
     return {
       name: `pipeline=${actor}${suffix}`,
@@ -78,12 +81,13 @@ export class RoleEmitter {
       peers: this.peers.items,
       regions: this.regions.items,
       actions: this.actions,
-      code: encodeInstructions(this.instructions),
+      code,
     }
   }
 
   private instruction(node: DagNode): Instruction {
-    const { actor, taskId, groups } = this.context
+    const { dag, actor, taskId, groups } = this.context
+    const first = dag.accesses.first[node.id]!
     const stream = this.streams.get(node.stream)
     if (stream === undefined) throw internalError(`no stream ${node.stream}`)
     switch (node.kind) {
@@ -93,15 +97,15 @@ export class RoleEmitter {
           kind: 'run',
           stream,
           task: taskId(node.task),
-          reads: node.reads.map((read) => this.operand(read)),
-          writes: node.writes.map((write) => ({ ...this.operand(write), mode: write.mode })),
+          reads: node.reads.map((_, index) => this.operand(first + index)),
+          writes: node.writes.map(({ mode }, index) => this.write(first + node.reads.length + index, mode)),
           ...action,
         }
       }
       case 'transfer':
-        return { kind: 'exchange', stream, parts: this.parts(node) }
+        return { kind: 'exchange', stream, parts: this.parts(node, first) }
       case 'collective': {
-        const member = node.members.find((candidate) => candidate.actor === actor)!
+        const member = node.members.findIndex((candidate) => candidate.actor === actor)
         return {
           kind: 'collective',
           stream,
@@ -109,7 +113,7 @@ export class RoleEmitter {
           operation: node.operation,
           reduce: node.reduce,
           group: groups.findIndex((group) => group.name === node.group),
-          operand: this.operand(member.operand),
+          operand: this.operand(first + member),
         }
       }
       case 'move':
@@ -118,12 +122,12 @@ export class RoleEmitter {
           stream,
           direction: node.direction,
           port: node.port,
-          value: this.value(node.value),
+          value: this.valueAt(first),
         }
     }
   }
 
-  private parts(node: TransferNode): TransferPart[] {
+  private parts(node: TransferNode, first: number): TransferPart[] {
     const { actor, remainder, replicas } = this.context
     const sends = node.from === actor
     const [mine, theirs] = sends ? [node.source, node.destination] : [node.destination, node.source]
@@ -138,10 +142,11 @@ export class RoleEmitter {
       },
       remainder,
     )
+    const value = this.valueAt(sends ? first : first + 1)
     return pieces.map((piece) => ({
       direction: sends ? 'send' : 'recv',
       transfer: node.id,
-      value: this.value(mine),
+      value,
       ...(piece.region === undefined ? {} : { region: this.regions.id(piece.region) }),
       peer: this.peers.id(piece.peer),
     }))
@@ -153,24 +158,36 @@ export class RoleEmitter {
     return shape[0] ?? 1
   }
 
-  private operand(operand: DagOperand): Operand {
-    const value = this.value(operand)
-    return operand.region === undefined ? { value } : { value, region: this.regions.id(operand.region) }
+  /** Operand of an access. */
+  private operand(access: number): Operand {
+    const value = this.valueAt(access)
+    const region = this.context.dag.accesses.region[access]
+    return region === undefined ? { value } : { value, region: this.regions.id(region) }
   }
 
-  private value(value: DagValue): number {
-    const { dag, actor } = this.context
-    const number = dag.valueNumber(actor, value)
-    const known = this.valueIds.get(number)
-    if (known !== undefined) return known
-    const buffer = this.buffers.get(value.buffer)
-    if (buffer === undefined) throw internalError(`no buffer ${value.buffer} on actor ${actor}`)
-    this.valueIds.set(number, this.values.length)
+  private write(access: number, mode: Write['mode']): Write {
+    const value = this.valueAt(access)
+    const region = this.context.dag.accesses.region[access]
+    return region === undefined ? { value, mode } : { value, region: this.regions.id(region), mode }
+  }
+
+  private valueAt(access: number): number {
+    return this.value(this.context.dag.accesses.value[access]!)
+  }
+
+  /** Index of a value of the access table among those of the role. */
+  private value(number: number): number {
+    const known = this.valueIds[number]!
+    if (known >= 0) return known
+    const { buffer: name, microbatch, step } = this.context.dag.accesses.values[number]!.value
+    const buffer = this.buffers.get(name)
+    if (buffer === undefined) throw internalError(`no buffer ${name} on actor ${this.context.actor}`)
+    this.valueIds[number] = this.values.length
     return (
       this.values.push({
         buffer,
-        ...(value.microbatch === undefined ? {} : { microbatch: value.microbatch }),
-        ...(value.step === undefined ? {} : { step: value.step }),
+        ...(microbatch === undefined ? {} : { microbatch }),
+        ...(step === undefined ? {} : { step }),
       }) - 1
     )
   }

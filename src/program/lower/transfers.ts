@@ -37,12 +37,7 @@ interface Cotangents {
   readonly sum?: { readonly task: GraphTask; readonly buffer: string }
 }
 
-function cotangents(
-  dag: Dag,
-  producer: StageInfo,
-  readers: readonly StageInfo[],
-  name: string,
-): Cotangents {
+function cotangents(dag: Dag, producer: StageInfo, readers: readonly StageInfo[], name: string): Cotangents {
   const type = outputType(producer.piece.graph, name)
   const total = `d.${name}`
   const several = readers.length > 1

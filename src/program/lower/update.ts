@@ -129,6 +129,8 @@ export function lowerUpdate(
           return kind === 'cotangent' ? { buffer: names.gradients(stage), ...region } : operand(name, 0)
         }),
         writes: graph.outputs.map(({ name }) => ({ ...operand(name, 1), mode: 'set' })),
+        // Both regions are parts of the stage's one update.
+        action: { phase: 'U', stage, microbatch: 0 },
         latency: 0,
       })
     }

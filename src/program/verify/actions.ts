@@ -1,6 +1,6 @@
 import { internalError } from '../../base/index.ts'
 import { methods, type ScheduleMethod } from '../../schedule/index.ts'
-import type { Finding, RoleView, VerifyContext } from './finding.ts'
+import { type Finding, isOncePerStep, type RoleView, type VerifyContext } from './finding.ts'
 
 /** Instructions that do each phase of one stage and micro-batch. */
 type Places = Map<string, number[]>
@@ -101,7 +101,8 @@ function checkSet(
   microbatch: number,
 ): Finding[] {
   const required = [...places].filter(([phase]) => !method.optional.includes(phase))
-  const repeated = [...places].some(([, list]) => list.length > 1)
+  // What is done once a step may be done in parts: that they cover the state once is for `state` to say.
+  const repeated = [...places].some(([phase, list]) => list.length > 1 && !isOncePerStep({ phase }))
   const complete = method.sets.filter((set) => set.every((phase) => places.has(phase)))
   if (complete.some((set) => set.length === required.length) && !repeated) return []
   const missing = complete.length === 0

@@ -2,8 +2,8 @@ import type { Action } from '../../schedule/index.ts'
 import { operandRows, valueRows } from '../accesses.ts'
 import { formatOperand } from '../text/operands.ts'
 import type { GraphTask, Operand, Role } from '../types.ts'
-import type { Finding, RoleView, VerifyContext } from './finding.ts'
-import { findingAt, type Run } from './findingAt.ts'
+import { type Finding, isOncePerStep, type RoleView, type VerifyContext } from './finding.ts'
+import { type Complain, complaints, type Run } from './findingAt.ts'
 import { actionRules, gathersOf, type OperandRule, type TaskRules } from './operandRules.ts'
 import { packMismatches } from './packs.ts'
 import { checkUpdates } from './updates.ts'
@@ -54,27 +54,25 @@ function checkActionRuns(
     if (instruction.kind !== 'run' || instruction.action === undefined) return
     const task = context.program.tasks[instruction.task]
     const action = role.actions[instruction.action]
-    if (task?.kind !== 'graph' || action === undefined) return
-    const found: Finding[] = []
-    const complain = (code: string, message: string, fix: string): void => {
-      found.push(findingAt(context, view, index, code, message, fix))
-    }
+    if (task?.kind !== 'graph' || action === undefined || isOncePerStep(action)) return
     const key = `${action.stage} ${action.phase}`
     const model = models.get(key)
-    if (model !== undefined && model.run.task !== instruction.task)
-      complain(
-        'BINDING_TASK',
-        `runs another task than the first ${action.phase} of stage ${action.stage}, ${context.program.tasks[model.run.task]?.name}`,
-        'run the same task for every micro-batch',
-      )
     if (model?.sound === true && isAlike(role, model.run, instruction, action)) return
     const rules = rulesOf(instruction.task, task, action.stage)
-    const operands = [...instruction.reads, ...instruction.writes]
-    for (const [at, rule] of [...rules.reads, ...rules.writes].entries())
-      checkOperand(role, operands[at]!, rule, action, complain)
-    const isShared = sharing.stages.get(instruction.task)!.size > 1
-    for (const message of packMismatches(role, task, instruction, isShared))
-      complain('BINDING_TENSOR', message, 'put every tensor where its pack has it')
+    const found = complaints(context, view, index, (complain) => {
+      if (model !== undefined && model.run.task !== instruction.task)
+        complain(
+          'BINDING_TASK',
+          `runs another task than the first ${action.phase} of stage ${action.stage}, ${context.program.tasks[model.run.task]?.name}`,
+          'run the same task for every micro-batch',
+        )
+      const operands = [...instruction.reads, ...instruction.writes]
+      for (const [at, rule] of [...rules.reads, ...rules.writes].entries())
+        checkOperand(role, operands[at]!, rule, action, complain)
+      const isShared = sharing.stages.get(instruction.task)!.size > 1
+      for (const message of packMismatches(role, task, instruction, isShared))
+        complain('BINDING_TENSOR', message, 'put every tensor where its pack has it')
+    })
     models.set(key, model ?? { run: instruction, sound: found.length === 0 })
     findings.push(...found)
   })
@@ -86,7 +84,7 @@ function checkOperand(
   operand: Operand,
   rule: OperandRule,
   { microbatch }: Action,
-  complain: (code: string, message: string, fix: string) => void,
+  complain: Complain,
 ): void {
   const instance = role.values[operand.value]
   const buffer = role.buffers[instance?.buffer ?? -1]
@@ -125,7 +123,9 @@ function isAlike(role: Role, model: Run, run: Run, { microbatch }: Action): bool
       const [a, b] = [role.values[operand.value]!, role.values[theirs[index]!.value]!]
       const indexed = a.microbatch === undefined ? undefined : microbatch
       const { region } = theirs[index]!
-      return a.buffer === b.buffer && a.step === b.step && b.microbatch === indexed && region === operand.region
+      return (
+        a.buffer === b.buffer && a.step === b.step && b.microbatch === indexed && region === operand.region
+      )
     })
   return alike(model.reads, run.reads) && alike(model.writes, run.writes)
 }
@@ -138,7 +138,7 @@ function sharingOf({ program, roles }: VerifyContext): Sharing {
       if (instruction.kind !== 'run' || instruction.action === undefined) continue
       const task = program.tasks[instruction.task]
       const action = role.actions[instruction.action]
-      if (task?.kind !== 'graph' || action === undefined) continue
+      if (task?.kind !== 'graph' || action === undefined || isOncePerStep(action)) continue
       const sharers = stages.get(instruction.task) ?? new Set<number>()
       stages.set(instruction.task, sharers)
       if (sharers.has(action.stage)) continue

@@ -30,7 +30,7 @@ export function memoryEdges(view: RoleView): [number, number][] {
       edges.push([instruction, index])
     }
   }
-  view.instructions.forEach((instruction, index) =>
+  view.instructions.forEach((instruction, index) => {
     visitAccesses(instruction, (operand, kind) => {
       const slot = slots[operand.value]
       if (slot === undefined) return
@@ -45,8 +45,8 @@ export function memoryEdges(view: RoleView): [number, number][] {
       slot.writes = uncovered(slot.writes, rows)
       slot.reads = uncovered(slot.reads, rows)
       slot.writes.push({ instruction: index, rows })
-    }),
-  )
+    })
+  })
   return edges
 }
 

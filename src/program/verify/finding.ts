@@ -1,3 +1,4 @@
+import { type Action, phases } from '../../schedule/index.ts'
 import type { Instruction, Program, Role } from '../types.ts'
 import type { RankView } from './ranks.ts'
 
@@ -63,6 +64,11 @@ export function actionOf(view: RoleView, instruction: number): { stage?: number;
   if (item?.kind !== 'run' || item.action === undefined) return {}
   const action = view.role.actions[item.action]
   return action === undefined ? {} : { stage: action.stage, microbatch: action.microbatch }
+}
+
+/** Whether it is done once a step, in however many parts, rather than for each micro-batch: an update. */
+export function isOncePerStep({ phase }: Pick<Action, 'phase'>): boolean {
+  return phases.get(phase)?.per === 'step'
 }
 
 /** `rank 3`, `ranks 0 to 2047`, or `ranks 0, 2, 4`. */

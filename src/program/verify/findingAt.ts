@@ -26,3 +26,23 @@ export function findingAt(
     places: [{ role: view.index, instruction: index }],
   }
 }
+
+export type Complain = (code: string, message: string, fix: string) => void
+
+/** One finding for each kind of thing that is wrong with an instruction, however many operands it concerns. */
+export function complaints(
+  context: VerifyContext,
+  view: RoleView,
+  index: number,
+  check: (complain: Complain) => void,
+): Finding[] {
+  const byCode = new Map<string, { readonly message: string; readonly fix: string; count: number }>()
+  check((code, message, fix) => {
+    const known = byCode.get(code)
+    if (known === undefined) byCode.set(code, { message, fix, count: 1 })
+    else known.count++
+  })
+  return [...byCode].map(([code, { message, fix, count }]) =>
+    findingAt(context, view, index, code, count === 1 ? message : `${message}, and ${count - 1} more`, fix),
+  )
+}

@@ -58,7 +58,8 @@ export const invariants: readonly Invariant[] = [
   },
   {
     name: 'matching',
-    promise: 'every transfer and collective meets its counterparts, once, with the same rows of the same value',
+    promise:
+      'every transfer and collective meets its counterparts, once, with the same rows of the same value',
     check: (context) => [...checkTransfers(context), ...checkCollectives(context)],
   },
   {
@@ -93,7 +94,7 @@ export const invariants: readonly Invariant[] = [
   },
   {
     name: 'terms',
-    promise: 'what ranks add up of their own samples is known as a term of the sum over all that do',
+    promise: 'what ranks add up, each of its own samples, is declared a term of one sum over all of them',
     check: checkTerms,
   },
   {

@@ -11,6 +11,7 @@ import {
   withInstructions,
   withRole,
 } from '../../../test/support/programs.ts'
+import { edited } from '../../../test/support/programText.ts'
 import { readInstruction } from '../columns.ts'
 import type { Instruction } from '../types.ts'
 import { verifyProgram } from './index.ts'
@@ -110,5 +111,41 @@ describe('matching', () => {
     expect(found.map(({ message }) => message)).toContainEqual(
       expect.stringContaining('no member of its group'),
     )
+  })
+
+  it('refuses ends that name other values, though all sizes agree', () => {
+    const crossed = edited(
+      base,
+      [/recv (#\d+) x0\[0\]/, 'recv $1 x0[SWAP]'],
+      [/recv (#\d+) x0\[1\]/, 'recv $1 x0[0]'],
+      [/SWAP/, '1'],
+    )
+    expect(codes(crossed)).toContain('TRANSFER_VALUE')
+  })
+
+  it("refuses rows that land in another replica's share", () => {
+    const mirrored = [0, 1].reduce(
+      (program, index) =>
+        withRole(program, index, (role) => ({
+          ...role,
+          peers: role.peers.map((peer) => ({
+            ...peer,
+            axes: [{ name: 'data', scale: -1, offset: 1, divisor: 1 }],
+          })),
+        })),
+      base,
+    )
+    expect(codes(mirrored)).toEqual(['TRANSFER_ROWS'])
+    const two = tinyProgram({ stages: 2, data: [1, 2], microbatches: 2 })
+    expect(codes(two)).toEqual([])
+    const halves = edited(two, [/x0\[0\]\{0:1\}([\s\S]*?)x0\[0\]\{1:2\}/, 'x0[0]{1:2}$1x0[0]{0:1}'])
+    expect(codes(halves)).toEqual(['TRANSFER_ROWS'])
+    const one = edited(two, [/x0\[0\]\{0:1\}([\s\S]*?)x0\[0\]\{1:2\}/, 'x0[0]{0:1}$1x0[0]{0:1}'])
+    expect(codes(one)).toEqual(['TRANSFER_ROWS'])
+  })
+
+  it('refuses members of a collective that reduce other tensors', () => {
+    const ends = edited(base, [/(sum g1)\{0:32\}( over tied)/, '$1{32:64}$2'])
+    expect(codes(ends)).toContain('COLLECTIVE_VALUE')
   })
 })

@@ -39,7 +39,9 @@ export function stageBuffer(name: string, stage: number): string {
 }
 
 /** `w1` as `w` and 1; undefined for names without a stage. */
-export function splitStageBuffer(name: string): { readonly base: string; readonly stage: number } | undefined {
+export function splitStageBuffer(
+  name: string,
+): { readonly base: string; readonly stage: number } | undefined {
   const match = /^([A-Za-z]+)(\d{1,9})$/.exec(name)
   return match === null ? undefined : { base: match[1]!, stage: Number(match[2]) }
 }

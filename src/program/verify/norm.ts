@@ -1,10 +1,10 @@
 import { firstGap, operandRows, overlap } from '../accesses.ts'
-import type { BufferSpec, Region, Role } from '../types.ts'
+import type { BufferSpec, PackEntry, Region, Role } from '../types.ts'
 import type { Finding, InstructionPlace, RoleView, VerifyContext } from './finding.ts'
 import { findingAt } from './findingAt.ts'
 import { isGradients } from './outside.ts'
 import { entryRegion } from './packs.ts'
-import { pipelinesWith, undeclared } from './terms.ts'
+import { undeclared } from './terms.ts'
 
 const sum = 'sumOfSquares'
 
@@ -21,7 +21,9 @@ export function hasNorm({ program }: VerifyContext): boolean {
  */
 export function checkNorm(context: VerifyContext): Finding[] {
   const { program, roles } = context
-  const pipelines = pipelinesWith(roles, ({ buffers }) => buffers.some(isGradients))
+  const pipelines = new Set(
+    roles.flatMap(({ role }) => (role.buffers.some(isGradients) ? [role.pipeline] : [])),
+  )
   return roles.flatMap((view) => {
     const { role } = view
     const findings: Finding[] = []
@@ -74,23 +76,32 @@ function checkCounted(
   { name, pack }: BufferSpec,
   counted: readonly (Region & { readonly place: InstructionPlace })[],
 ): Finding[] {
-  return pack!.flatMap((entry): Finding[] => {
+  const [missing, twice, foreign]: [PackEntry[], PackEntry[], PackEntry[]] = [[], [], []]
+  for (const entry of pack!) {
     const rows = entryRegion(entry)
     const parts = counted.filter((region) => overlap(region, rows))
-    const complain = (code: string, what: string, fix: string): Finding => ({
-      code,
-      message: `${entry.name} in ${name} of ${view.role.name} ${what}`,
-      fix,
-      ranks: view.ranks,
-      places: parts.map(({ place }) => place),
-    })
-    if (!entry.owned)
-      return parts.length === 0
-        ? []
-        : [complain('NORM_REPEATED', 'is counted here, and on the stage that owns it', 'count it there alone')]
-    const isTwice = parts.some((region, index) => parts.slice(0, index).some((other) => overlap(region, other)))
-    if (isTwice) return [complain('NORM_REPEATED', 'is counted twice in the norm', 'count it once')]
-    if (firstGap(parts, rows) === undefined) return []
-    return [complain('NORM_MISSING', 'is not counted in the norm, or in part', 'add its sumSquares')]
-  })
+    if (!entry.owned) foreign.push(...(parts.length > 0 ? [entry] : []))
+    else if (parts.some((region, index) => parts.slice(0, index).some((other) => overlap(region, other))))
+      twice.push(entry)
+    else if (firstGap(parts, rows) !== undefined) missing.push(entry)
+  }
+  const complain = (code: string, entries: readonly PackEntry[], what: string, fix: string): Finding[] => {
+    const [first] = entries
+    if (first === undefined) return []
+    const more = entries.length === 1 ? '' : ` and ${entries.length - 1} more`
+    return [
+      {
+        code,
+        message: `${first.name}${more} in ${name} of ${view.role.name}: ${what}`,
+        fix,
+        ranks: view.ranks,
+        places: counted.map(({ place }) => place),
+      },
+    ]
+  }
+  return [
+    ...complain('NORM_MISSING', missing, 'the norm does not count all of it', 'add its sumSquares'),
+    ...complain('NORM_REPEATED', twice, 'the norm counts it twice', 'count it once'),
+    ...complain('NORM_REPEATED', foreign, 'another stage owns and counts it', 'count it there alone'),
+  ]
 }

@@ -49,14 +49,14 @@ function readRule(
   names: CrossingNames,
   gathers: ReadonlyMap<string, ReadonlySet<string>>,
 ): OperandRule {
-  switch (port.kind) {
-    case 'tensor':
-      return inputRule(task.graph.inputs[port.input]!, names)
-    case 'pack':
-      return { what: 'parameters', buffers: [stageBuffer('w', names.stage)], index: 'version' }
-    case 'ids':
-      return { what: 'ids', buffers: idsNames(task, index, gathers), index: 'microbatch' }
-  }
+  if (port.kind === 'pack')
+    return { what: 'parameters', buffers: [stageBuffer('w', names.stage)], index: 'version' }
+  const rule = port.kind === 'tensor' ? inputRule(task.graph.inputs[port.input]!, names) : undefined
+  const ids = idsNames(task, index, gathers)
+  // An operand may be an input of the graph and place rows of the gradients as well.
+  if (rule !== undefined && (ids === undefined || ids.some((name) => rule.buffers.includes(name))))
+    return rule
+  return { what: 'ids', buffers: ids ?? [], index: 'microbatch' }
 }
 
 function inputRule({ name, kind }: GraphInput, names: CrossingNames): OperandRule {
@@ -85,16 +85,17 @@ function writeRule(graph: Graph, port: WritePort, names: CrossingNames): Operand
   return { what: name, buffers: [...buffers, ...received], index: 'microbatch' }
 }
 
-/** Ids that the rows which operand `index` places are gathered by. */
+/** Ids that the rows which operand `index` places are gathered by; undefined where it places none. */
 function idsNames(
   { graph, writes }: GraphTask,
   index: number,
   gathers: ReadonlyMap<string, ReadonlySet<string>>,
-): string[] {
+): string[] | undefined {
   const tables = writes
     .flatMap((port) => (port.kind === 'pack' ? port.rows : []))
     .filter(({ ids }) => 'read' in ids && ids.read === index)
     .map(({ values }) => gradientOf(graph.outputs[values]!.name) ?? '')
+  if (tables.length === 0) return undefined
   const known = tables.flatMap((table) => [...(gathers.get(table) ?? [])])
   // A graph with another stage's names tells the kind of ids at least.
   return [...new Set(known.length > 0 ? known : [...gathers.values()].flatMap((ids) => [...ids]))]

@@ -21,7 +21,14 @@ export function checkOutside(context: VerifyContext): Finding[] {
       const isIts = port === 'gradients' && direction === 'out' ? isGradients(buffer) : buffer.name === port
       if (!isIts || instance.step !== undefined)
         findings.push(
-          findingAt(context, view, index, 'PORT_BUFFER', 'names another buffer than its port', `name ${port}`),
+          findingAt(
+            context,
+            view,
+            index,
+            'PORT_BUFFER',
+            'names another buffer than its port',
+            `name ${port}`,
+          ),
         )
       else if (direction === 'in' && made.has(port))
         findings.push(
@@ -61,7 +68,9 @@ function checkResult(
 ): Finding[] {
   if (!isMade) return []
   const gives = roles.map((view) => givenPlaces(view, port, isResult))
-  const givers = new Set(roles.flatMap(({ role }, index) => (gives[index]!.length > 0 ? [role.pipeline] : [])))
+  const givers = new Set(
+    roles.flatMap(({ role }, index) => (gives[index]!.length > 0 ? [role.pipeline] : [])),
+  )
   const [giver] = givers
   const complain = (code: string, what: string, fix: string): Finding => ({
     code,
@@ -70,7 +79,8 @@ function checkResult(
     ranks: roles.filter(({ role }) => givers.has(role.pipeline)).flatMap((view) => view.ranks),
     places: gives.flat(),
   })
-  if (giver === undefined) return [complain('PORT_MISSING', 'is made and never given', `move it out to ${port}`)]
+  if (giver === undefined)
+    return [complain('PORT_MISSING', 'is made and never given', `move it out to ${port}`)]
   const counts = roles.flatMap(({ role }, index) => (role.pipeline === giver ? [gives[index]!.length] : []))
   if (counts.includes(0))
     return [complain('PORT_MISSING', 'is given by some replicas only', 'let all replicas give it')]

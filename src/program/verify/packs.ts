@@ -1,5 +1,5 @@
-import type { GraphTask, Operand, PackEntry, Region, Role } from '../types.ts'
 import { overlap } from '../accesses.ts'
+import type { GraphTask, Operand, PackEntry, Region, Role } from '../types.ts'
 import type { Finding, VerifyContext } from './finding.ts'
 import type { Run } from './findingAt.ts'
 import { blockShift, gradientOf, splitStageBuffer } from './naming.ts'
@@ -23,7 +23,9 @@ export function packMismatches(role: Role, task: GraphTask, run: Run, isShared: 
     for (const { name, offset, elements } of tensors) {
       const entry = buffer?.pack?.find((candidate) => candidate.offset === offset)
       if (entry === undefined || elementsOf(entry.shape) !== elements) {
-        problems.push(`has ${name} at element ${offset} of ${buffer?.name}, where no tensor of its size begins`)
+        problems.push(
+          `has ${name} at element ${offset} of ${buffer?.name}, where no tensor of its size begins`,
+        )
         continue
       }
       const found = blockShift(name, entry.name)
@@ -53,7 +55,10 @@ export function packMismatches(role: Role, task: GraphTask, run: Run, isShared: 
       return { name: gradientOf(name) ?? name, offset, elements: count * rowElements }
     })
     place(run.writes[index]!, [...dense, ...rows])
-    const regions = [...dense, ...rows].map(({ offset, elements }) => ({ start: offset, end: offset + elements }))
+    const regions = [...dense, ...rows].map(({ offset, elements }) => ({
+      start: offset,
+      end: offset + elements,
+    }))
     const isCleared = (at: number): boolean => port.rows[at - dense.length]?.clears === true
     regions.forEach((region, at) => {
       const isAgain = regions.slice(0, at).some((other) => overlap(region, other))
@@ -90,7 +95,8 @@ export function checkPackLayouts({ roles }: VerifyContext): Finding[] {
 
 /** Of `m1`, entry `adam.m.wte.weight` is that of parameter `wte.weight`; gradients have the parameter's own name. */
 function isSame(base: string, entry: PackEntry, parameter: PackEntry | undefined): boolean {
-  if (parameter === undefined || entry.offset !== parameter.offset || entry.owned !== parameter.owned) return false
+  if (parameter === undefined || entry.offset !== parameter.offset || entry.owned !== parameter.owned)
+    return false
   if (entry.shape.join() !== parameter.shape.join()) return false
   if (base === 'w' || base === 'g') return entry.name === parameter.name
   const prefix = entry.name.endsWith(`.${parameter.name}`)

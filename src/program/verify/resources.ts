@@ -57,7 +57,9 @@ function checkStateBuffer(view: RoleView, buffer: number, updates: boolean): Fin
     places: written.map(({ place }) => place),
   })
   if (written.length === 0)
-    return updates ? [complain('STATE_KEPT', `leaves ${spec.name} as it was: the step trains it not at all`)] : []
+    return updates
+      ? [complain('STATE_KEPT', `leaves ${spec.name} as it was: the step trains it not at all`)]
+      : []
   if (!updates) return [complain('STATE_CHANGED', `writes ${spec.name} in a step that does not train`)]
   const rows = spec.shape[0] ?? 1
   let reached = 0

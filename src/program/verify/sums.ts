@@ -25,6 +25,8 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
   const findings: Finding[] = []
   const added = new Map<number, Region[]>()
   const read = new Map<number, Region[]>()
+  const termsByBuffer = role.buffers.map((_, buffer) => termsOf(role, buffer))
+  const terms = (value: number): readonly Term[] => termsByBuffer[role.values[value]?.buffer ?? -1] ?? []
   const report = (code: string, index: number, message: string, fix: string): void => {
     findings.push({
       code,
@@ -39,22 +41,28 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
     for (const access of valueAccesses(instruction)) {
       const rows = operandRows(role, access)
       const done = added.get(access.value) ?? []
-      const name = formatValue(role, access.value)
-      if (instruction.kind === 'collective' && !isTerms(role, access.value, rows))
+      if (instruction.kind === 'collective' && firstGap(terms(access.value), rows) !== undefined)
         report(
           'SUM_WHOLE',
           index,
-          `adds copies of ${name}, of which every rank has the whole`,
+          `adds copies of ${formatValue(role, access.value)}, of which every rank has the whole`,
           'remove it, or say over which group its terms lie',
         )
-      const readBefore = read.get(access.value)?.some((region) => overlap(region, rows)) === true
-      if (instruction.kind === 'run' && access.kind !== 'read' && readBefore && isAccumulator(role, access.value))
-        report('SUM_LATE', index, `adds to ${name} after it was read`, 'read it after the last term')
-      if (access.kind === 'read') read.set(access.value, [...(read.get(access.value) ?? []), rows])
-      for (const term of termsOf(role, access.value)) {
+      if (isAccumulator(role, access.value)) {
+        const known = read.get(access.value) ?? []
+        if (access.kind === 'read') read.set(access.value, [...known, rows])
+        else if (instruction.kind === 'run' && known.some((region) => overlap(region, rows)))
+          report(
+            'SUM_LATE',
+            index,
+            `adds to ${formatValue(role, access.value)} after it was read`,
+            'read it after the last term',
+          )
+      }
+      for (const term of terms(access.value)) {
         if (!overlap(term, rows)) continue
         const part = { start: Math.max(term.start, rows.start), end: Math.min(term.end, rows.end) }
-        const terms = `${term.what} of ${formatValue(role, access.value)}`
+        const name = `${term.what} of ${formatValue(role, access.value)}`
         const isAdded = done.some((region) => overlap(region, part))
         if (instruction.kind === 'collective') {
           const group = program.groups[instruction.group]?.name ?? '?'
@@ -62,23 +70,23 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
             report(
               'SUM_GROUP',
               index,
-              `takes the ${instruction.reduce} of ${terms} over ${group}, though its terms lie on ${term.group}`,
+              `takes the ${instruction.reduce} of ${name} over ${group}, though its terms lie on ${term.group}`,
               `add it over ${term.group}`,
             )
-          if (isAdded) report('SUM_TWICE', index, `adds ${terms} a second time`, 'add it once')
+          if (isAdded) report('SUM_TWICE', index, `adds ${name} a second time`, 'add it once')
         } else if (access.kind === 'read') {
           if (firstGap(done, part) !== undefined)
             report(
               'SUM_MISSING',
               index,
-              `reads ${terms} before its terms are added over ${term.group}`,
+              `reads ${name} before its terms are added over ${term.group}`,
               `add it over ${term.group} first`,
             )
         } else if (isAdded)
           report(
             'SUM_LATE',
             index,
-            `adds a term to ${terms} after the sum was made`,
+            `adds a term to ${name} after the sum was made`,
             'move it before the all-reduce',
           )
       }
@@ -94,12 +102,8 @@ function isAccumulator(role: Role, value: number): boolean {
   return instance?.microbatch === undefined && instance?.step === undefined
 }
 
-function isTerms(role: Role, value: number, rows: Region): boolean {
-  return firstGap(termsOf(role, value), rows) === undefined
-}
-
-function termsOf(role: Role, value: number): Term[] {
-  const buffer = role.buffers[role.values[value]?.buffer ?? -1]
+function termsOf(role: Role, index: number): Term[] {
+  const buffer = role.buffers[index]
   if (buffer === undefined) return []
   const rows = buffer.shape[0] ?? 1
   const whole =

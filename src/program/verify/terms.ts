@@ -1,5 +1,5 @@
 import { submeshRanks } from '../mesh.ts'
-import type { BufferSpec, Group, Program, ProgramMesh, Role } from '../types.ts'
+import type { BufferSpec, Group, Program, ProgramMesh } from '../types.ts'
 import type { Finding, RoleView, VerifyContext } from './finding.ts'
 
 /** A tensor that some rank adds up over micro-batches. */
@@ -22,9 +22,16 @@ export function checkTerms(context: VerifyContext): Finding[] {
   const holders = new Map<string, Set<number>>()
   for (const { name, view } of accumulated)
     holders.set(name, (holders.get(name) ?? new Set()).add(view.role.pipeline))
+  const found = accumulated.flatMap(({ view, buffer, name, declared }) =>
+    undeclared(program, view, `${name} of ${buffer.name}`, declared, holders.get(name)!).map((finding) => ({
+      key: `${view.index} ${buffer.name} ${declared}`,
+      finding,
+    })),
+  )
   return [
-    ...accumulated.flatMap(({ view, buffer, name, declared }) =>
-      undeclared(program, view, `${name} of ${buffer.name}`, declared, holders.get(name)!),
+    // One for each buffer is enough to say.
+    ...found.flatMap(({ key, finding }, index) =>
+      found.findIndex((other) => other.key === key) === index ? [finding] : [],
     ),
     ...roles.flatMap((view) => groundless(program, view)),
   ]
@@ -95,7 +102,8 @@ function groundless({ tasks }: Program, view: RoleView): Finding[] {
   const { role } = view
   const whole = new Set<number>()
   for (const instruction of view.instructions) {
-    if (instruction.kind === 'move' || instruction.kind === 'free' || instruction.kind === 'collective') continue
+    if (instruction.kind === 'move' || instruction.kind === 'free' || instruction.kind === 'collective')
+      continue
     const isTerm = (value: number): boolean =>
       instruction.kind === 'run' &&
       (tasks[instruction.task]?.kind === 'kernel' ||
@@ -120,9 +128,4 @@ function groundless({ tasks }: Program, view: RoleView): Finding[] {
       },
     ]
   })
-}
-
-/** Gradients, or the squares of them, wherever there are some. */
-export function pipelinesWith(roles: readonly RoleView[], test: (role: Role) => boolean): Set<number> {
-  return new Set(roles.flatMap(({ role }) => (test(role) ? [role.pipeline] : [])))
 }

@@ -15,6 +15,8 @@ interface TransferEnd {
   /** What a micro-batch's value is called, and which of its rows these are, counted over all replicas. */
   readonly value: string | undefined
   readonly rows: Region
+  /** Of all replicas. */
+  readonly allRows: number
 }
 
 /** Everything that one rank sends to another, or should. */
@@ -63,7 +65,10 @@ export function checkChannelOrder(context: VerifyContext): Finding[] {
   )
 }
 
-function collect({ program, ranks }: VerifyContext): { pairs: readonly Pair[]; lost: readonly TransferEnd[] } {
+function collect({ program, ranks }: VerifyContext): {
+  pairs: readonly Pair[]
+  lost: readonly TransferEnd[]
+} {
   const pairs = new Map<string, Pair>()
   const lost: TransferEnd[] = []
   for (const { rank, view, peers } of ranks) {
@@ -79,7 +84,8 @@ function collect({ program, ranks }: VerifyContext): { pairs: readonly Pair[]; l
           bytes: operandBytes(view.role, part),
           dtype: view.role.buffers[view.role.values[part.value]?.buffer ?? -1]?.dtype ?? '?',
           value: sharedValue(view.role, part),
-          rows: sharedRows(view.role, part, replica),
+          rows: sharedRows(view.role, part, replica.index),
+          allRows: replica.count * valueRows(view.role, part.value),
         }
         const other = peers[part.peer]
         if (other === undefined) {
@@ -110,12 +116,15 @@ function sharedRows(role: Role, part: TransferPart, replica: number): Region {
 }
 
 /** Place of a rank among the replicas of its stage. */
-function replicaOf(mesh: ProgramMesh, rank: number): number {
+function replicaOf(mesh: ProgramMesh, rank: number): { readonly index: number; readonly count: number } {
   const { pipeline, axes } = coordinatesOf(mesh, rank)
-  return mesh.submeshes[pipeline]!.filter(({ name }) => name === 'data' || name.startsWith('data.')).reduce(
-    (index, { name, size }) => index * size + axes[name]!,
-    0,
-  )
+  let [index, count] = [0, 1]
+  for (const { name, size } of mesh.submeshes[pipeline]!) {
+    if (name !== 'data' && !name.startsWith('data.')) continue
+    index = index * size + axes[name]!
+    count *= size
+  }
+  return { index, count }
 }
 
 function checkPair(context: VerifyContext, { from, to, sends, recvs }: Pair): Finding[] {
@@ -178,11 +187,14 @@ function checkPair(context: VerifyContext, { from, to, sends, recvs }: Pair): Fi
         `sends ${send.value ?? 'what is of no micro-batch'} and receives ${recv.value ?? 'what is of none'}`,
         'name the same value of the same micro-batch at both ends',
       )
-    else if (send.value !== undefined && send.rows.start !== recv.rows.start)
+    else if (
+      send.value !== undefined &&
+      (send.rows.start !== recv.rows.start || send.allRows !== recv.allRows)
+    )
       complain(
         'TRANSFER_ROWS',
         ends,
-        `sends rows of ${send.value} from sample row ${send.rows.start} of all replicas on, and receives them as from ${recv.rows.start} on`,
+        `sends ${send.value} from row ${send.rows.start} of the ${send.allRows} of all replicas on, and receives it as from ${recv.rows.start} of ${recv.allRows}`,
         'let every replica receive the rows of its own share',
       )
   }

@@ -1,32 +1,30 @@
 import { operandRows } from '../accesses.ts'
 import { formatOperand } from '../text/operands.ts'
 import type { GraphTask, Operand, Region, Role } from '../types.ts'
-import type { Finding, RoleView, VerifyContext } from './finding.ts'
-import { findingAt, type Run } from './findingAt.ts'
-import { entryRegion } from './packs.ts'
+import { type Finding, isOncePerStep, type RoleView, type VerifyContext } from './finding.ts'
+import { type Complain, complaints, type Run } from './findingAt.ts'
 import { splitStageBuffer, stageBuffer } from './naming.ts'
+import { entryRegion } from './packs.ts'
 
-type Complain = (code: string, message: string, fix: string) => void
-
-/** Runs that the schedule does not name: updates, sums of cotangents, what makes scalars of scalars, kernels. */
+/** Runs that are for no micro-batch of the schedule: updates, sums of cotangents, what makes scalars of scalars, kernels. */
 export function checkUpdates(context: VerifyContext, view: RoleView): Finding[] {
-  const findings: Finding[] = []
-  view.instructions.forEach((instruction, index) => {
-    if (instruction.kind !== 'run') return
+  return view.instructions.flatMap((instruction, index): Finding[] => {
+    if (instruction.kind !== 'run') return []
     const task = context.program.tasks[instruction.task]
-    const complain: Complain = (code, message, fix) => {
-      findings.push(findingAt(context, view, index, code, message, fix))
-    }
-    if (task?.kind === 'kernel') checkName(view.role, instruction.writes[0]!, 'sumOfSquares', complain)
-    else if (task !== undefined && instruction.action === undefined)
-      checkRun(view.role, task, instruction, complain)
+    const action = instruction.action === undefined ? undefined : view.role.actions[instruction.action]
+    const isOfMicrobatch = action !== undefined && !isOncePerStep(action)
+    if (task === undefined || (task.kind === 'graph' && isOfMicrobatch)) return []
+    return complaints(context, view, index, (complain) => {
+      if (task.kind === 'graph') checkRun(view.role, task, instruction, complain)
+      else checkName(view.role, instruction.writes[0]!, 'sumOfSquares', complain)
+    })
   })
-  return findings
 }
 
 function checkRun(role: Role, task: GraphTask, run: Run, complain: Complain): void {
   const { inputs } = task.graph
-  if (inputs.some(({ kind }) => kind === 'parameter' || kind === 'state')) checkUpdate(role, task, run, complain)
+  if (inputs.some(({ kind }) => kind === 'parameter' || kind === 'state'))
+    checkUpdate(role, task, run, complain)
   else if (inputs.some(({ kind }) => kind === 'cotangent')) checkCotangents(role, run, complain)
   else {
     for (const { name, operand } of tensors(task, run)) checkName(role, operand, name, complain)
@@ -60,8 +58,15 @@ function checkUpdate(role: Role, task: GraphTask, run: Run, complain: Complain):
   const operands = tensors(task, run)
   const states = operands.filter(({ kind }) => kind === 'parameter' || kind === 'state')
   const names = new Set(states.map(({ name }) => name))
-  const first = states[0]!.operand
+  const first = states[0]?.operand
+  if (first === undefined || [...task.reads, ...task.writes].some(({ kind }) => kind !== 'tensor')) {
+    complain('BINDING_TASK', 'is neither an action nor an update', 'say which action it is for')
+    return
+  }
   const stage = splitStageBuffer(bufferName(role, first))?.stage
+  const action = run.action === undefined ? undefined : role.actions[run.action]
+  if (action !== undefined && action.stage !== stage)
+    complain('BINDING_TASK', `updates stage ${stage}`, 'name the stage whose state it updates')
   const rows = operandRows(role, first)
   for (const { name, kind, operand } of operands) {
     if (kind === 'scalar' || (kind === 'output' && !names.has(name))) {
@@ -78,7 +83,11 @@ function checkUpdate(role: Role, task: GraphTask, run: Run, complain: Complain):
       complain('BINDING_VERSION', `has ${shown} as its ${name}`, 'read this version, write the next')
     const { start, end } = operandRows(role, operand)
     if (start !== rows.start || end !== rows.end)
-      complain('BINDING_REGION', `has ${shown} beside ${formatOperand(role, first)}`, 'take the same rows of all')
+      complain(
+        'BINDING_REGION',
+        `has ${shown} beside ${formatOperand(role, first)}`,
+        'take the same rows of all',
+      )
   }
   const pack = role.buffers[role.values[first.value]!.buffer]!.pack
   if (pack !== undefined && !isWholeTensors(pack.map(entryRegion), rows))

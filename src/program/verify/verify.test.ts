@@ -177,6 +177,49 @@ describe('state', () => {
   })
 })
 
+describe('the next state', () => {
+  it('is all left as a next version by a step that trains, and as it was by any other', () => {
+    const untouched = [0, 1].reduce((program, role) => {
+      const updates = ofTask(base, `U${role}`)
+      const rest = ofTask(base, `U${role}.undecayed`)
+      return withInstructions(program, role, (list) => list.filter((item) => !updates(item) && !rest(item)))
+    }, base)
+    const kept = verifyProgram(untouched).findings.filter(({ code }) => code === 'STATE_KEPT')
+    expect(kept.map(({ message }) => message.split(' ')[2]).sort()).toEqual([
+      'm0',
+      'm1',
+      'v0',
+      'v1',
+      'w0',
+      'w1',
+    ])
+    expect(codes({ ...base, work: { ...base.work, method: 'infer' } })).toContain('STATE_CHANGED')
+  })
+
+  it('has one owner for each tensor', () => {
+    const owned = (isOwned: (pipeline: number) => boolean): Program =>
+      ({
+        ...base,
+        roles: base.roles.map((role) => ({
+          ...role,
+          buffers: role.buffers.map((buffer) => ({
+            ...buffer,
+            ...(buffer.pack === undefined
+              ? {}
+              : {
+                  pack: buffer.pack.map((entry) =>
+                    entry.name.endsWith('wte.weight') ? { ...entry, owned: isOwned(role.pipeline) } : entry,
+                  ),
+                }),
+          })),
+        })),
+      }) satisfies Program
+    expect(codes(owned((pipeline) => pipeline === 0))).toEqual([])
+    expect(codes(owned(() => true))).toContain('STATE_OWNER')
+    expect(codes(owned(() => false))).toContain('STATE_OWNER')
+  })
+})
+
 describe('memory', () => {
   it('refuses what does not fit the budget', () => {
     // Every buffer of the arena in whole cache lines.

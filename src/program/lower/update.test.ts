@@ -1,0 +1,44 @@
+import { describe, expect, it } from 'vitest'
+import { tinyPlan } from '../../../test/support/programs.ts'
+import { interpretGraph } from '../../graph/index.ts'
+import { lowerCompute } from './compute.ts'
+import { Dag, type RunNode } from './dag.ts'
+import { type StageInfo, stageInfos } from './stages.ts'
+import { lowerClip } from './update.ts'
+
+/** Stages of a tiny model, where the last one holds no parameter of its own. */
+function stagesOf(): { stages: StageInfo[]; dag: Dag } {
+  const { plan, model } = tinyPlan({ stages: 2, microbatches: 1 })
+  const stages = stageInfos(plan, model).map((info): StageInfo => {
+    const entries = info.pack.entries.map((entry) => ({ ...entry, owned: info.stage === 0 }))
+    return { ...info, pack: { ...info.pack, entries } }
+  })
+  const dag = new Dag(2)
+  lowerCompute(dag, stages, plan.schedule, 'gradient')
+  return { stages, dag }
+}
+
+describe('the gradient norm', () => {
+  it('takes a zero from a stage that owns no parameter', () => {
+    const { stages, dag } = stagesOf()
+    lowerClip(dag, stages, 1)
+    const writers = dag.nodes.filter(
+      (node): node is RunNode =>
+        node.kind === 'run' && node.writes.some(({ buffer }) => buffer === 'sumOfSquares'),
+    )
+    const [zero, ...more] = writers.filter(({ actor }) => actor === 1)
+    expect(more).toEqual([])
+    expect(zero).toMatchObject({ reads: [], writes: [{ buffer: 'sumOfSquares', mode: 'set' }] })
+    if (zero?.task.kind !== 'graph') throw new Error('no graph')
+    expect(interpretGraph(zero.task.graph, new Map()).get('sumOfSquares')?.data[0]).toBe(0)
+  })
+
+  it('is the same on all actors', () => {
+    const { stages, dag } = stagesOf()
+    lowerClip(dag, stages, 1)
+    const sum = dag.nodes.find((node) => node.kind === 'collective')
+    expect(sum?.kind === 'collective' && sum.members.map(({ actor }) => actor)).toEqual([0, 1])
+    const clips = dag.nodes.filter((node) => node.kind === 'run' && node.task.name === 'clip')
+    expect(clips).toHaveLength(2)
+  })
+})
