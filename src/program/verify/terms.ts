@@ -1,6 +1,7 @@
 import { submeshRanks } from '../mesh.ts'
-import type { BufferSpec, Group, Program, ProgramMesh } from '../types.ts'
-import type { Finding, RoleView, VerifyContext } from './finding.ts'
+import type { BufferSpec, Group, Program, ProgramMesh, Role } from '../types.ts'
+import { type Finding, isOncePerStep, type RoleView, type VerifyContext } from './finding.ts'
+import type { Run } from './findingAt.ts'
 
 /** A tensor that some rank adds up over micro-batches. */
 interface Accumulated {
@@ -76,7 +77,7 @@ function accumulatedOf({ tasks }: Program, view: RoleView): Accumulated[] {
   const { role } = view
   const buffers = new Set<number>()
   for (const instruction of view.instructions) {
-    if (instruction.kind !== 'run' || instruction.action === undefined) continue
+    if (instruction.kind !== 'run' || !isOfMicrobatch(role, instruction)) continue
     if (tasks[instruction.task]?.kind !== 'graph') continue
     for (const { value } of instruction.writes) {
       const instance = role.values[value]
@@ -107,7 +108,7 @@ function groundless({ tasks }: Program, view: RoleView): Finding[] {
     const isTerm = (value: number): boolean =>
       instruction.kind === 'run' &&
       (tasks[instruction.task]?.kind === 'kernel' ||
-        (instruction.action !== undefined && role.values[value]?.microbatch === undefined))
+        (isOfMicrobatch(role, instruction) && role.values[value]?.microbatch === undefined))
     const written =
       instruction.kind === 'run'
         ? instruction.writes
@@ -128,4 +129,10 @@ function groundless({ tasks }: Program, view: RoleView): Finding[] {
       },
     ]
   })
+}
+
+/** Whether a run does its stage's work for one micro-batch. */
+function isOfMicrobatch({ actions }: Role, { action: index }: Run): boolean {
+  const action = index === undefined ? undefined : actions[index]
+  return action !== undefined && !isOncePerStep(action)
 }
