@@ -126,7 +126,7 @@ describe('refusals', () => {
     expect(() => createDataset(counting(8), { sequence: 8, batch: 1, seed: 0 })).toThrow(
       expect.objectContaining({
         code: 'DATA_TOO_SHORT',
-        message: 'text has 8 tokens; one sample of 8 tokens each and the token after them take 9',
+        message: 'text has 8 tokens; one sample of 8 tokens and the token after it take 9',
       }),
     )
     expect(createDataset(counting(9), { sequence: 8, batch: 1, seed: 0 }).trainingSamples).toBe(1)

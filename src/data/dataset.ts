@@ -150,11 +150,13 @@ function checkOption(name: string, value: number, holds: boolean, meaning: strin
 
 function tooShort(text: TokenizedText, sequence: number, samples: number): MeshwrightError {
   const needed = samples * sequence + 1
-  const purpose = samples === 1 ? 'one sample' : 'one training and one validation sample'
+  const purpose =
+    samples === 1
+      ? `one sample of ${sequence} tokens and the token after it`
+      : `one training and one validation sample of ${sequence} tokens each and the token after them`
   return new MeshwrightError(
     'DATA_TOO_SHORT',
-    `${text.source} has ${text.tokens.length} tokens; ${purpose} of ${sequence} tokens each ` +
-      `and the token after them take ${needed}`,
+    `${text.source} has ${text.tokens.length} tokens; ${purpose} take ${needed}`,
     { at: { file: text.source }, hint: 'give a longer text, or a shorter sequence' },
   )
 }
