@@ -1,5 +1,5 @@
 import { type Graph, GraphBuilder, type ValueId } from '../graph/index.ts'
-import { checkDivides, checkMicrobatch, checkNumbers, checkParameterCount, checkSizes } from './checks.ts'
+import { checkDivides, checkNumbers, checkSizes } from './checks.ts'
 import {
   causalAttention,
   declareData,
@@ -11,6 +11,7 @@ import {
   splitHeads,
   unflattenTokens,
 } from './layers.ts'
+import { type ModelOptions, transformerModel } from './transformer.ts'
 import type { BuildOptions, GptConfig, InitialValue, Model, ParameterSpec } from './types.ts'
 
 const zeros: InitialValue = { kind: 'zeros' }
@@ -21,31 +22,13 @@ const ones: InitialValue = { kind: 'ones' }
  * unless `tied` is false. Parameters are named and laid out as in Hugging Face's `GPT2LMHeadModel`, whose linear
  * weights are [in, out]. Throws `MODEL_*` for a config that no model can have.
  */
-export function gptModel(
-  config: GptConfig,
-  options: { readonly name?: string; readonly notices?: readonly string[] } = {},
-): Model {
+export function gptModel(config: GptConfig, options: ModelOptions = {}): Model {
   const { layers, hidden, heads, mlp, context, vocab } = config
   checkSizes({ layers, hidden, heads, mlp, context, vocab })
   checkNumbers({ epsilon: config.epsilon, initialStd: config.initialStd })
   checkDivides('MODEL_HEADS', { name: 'hidden', size: hidden }, { name: 'heads', size: heads })
-  const parameters = gptParameters(config)
-  checkParameterCount(parameters)
-  const name = options.name ?? 'gpt'
-  return {
-    name,
-    family: 'gpt',
-    config,
-    vocabulary: vocab,
-    context,
-    parameters,
-    blocks: ['embed', ...Array.from({ length: layers }, (_, layer) => `h.${layer}`), 'head'],
-    notices: options.notices ?? [],
-    build(build) {
-      checkMicrobatch({ name, context }, build)
-      return buildGpt(config, parameters, build)
-    },
-  }
+  const family = { layerName: 'h', parameters: gptParameters(config), build: buildGpt }
+  return transformerModel(config, family, options)
 }
 
 function gptParameters(config: GptConfig): ParameterSpec[] {

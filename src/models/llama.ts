@@ -1,6 +1,6 @@
 import { MeshwrightError } from '../base/index.ts'
 import { type Graph, GraphBuilder, type ValueId } from '../graph/index.ts'
-import { checkDivides, checkMicrobatch, checkNumbers, checkParameterCount, checkSizes } from './checks.ts'
+import { checkDivides, checkNumbers, checkSizes } from './checks.ts'
 import {
   causalAttention,
   declareData,
@@ -13,6 +13,7 @@ import {
   unflattenTokens,
 } from './layers.ts'
 import { checkRopeScaling, rotaryFrequencies } from './rotary.ts'
+import { type ModelOptions, transformerModel } from './transformer.ts'
 import type { BuildOptions, InitialValue, LlamaConfig, Model, ParameterSpec } from './types.ts'
 
 /**
@@ -20,10 +21,7 @@ import type { BuildOptions, InitialValue, LlamaConfig, Model, ParameterSpec } fr
  * attention, no biases. Parameters are named and laid out as in Hugging Face's `LlamaForCausalLM`, whose linear
  * weights are [out, in]. Throws `MODEL_*` for a config that no model can have.
  */
-export function llamaModel(
-  config: LlamaConfig,
-  options: { readonly name?: string; readonly notices?: readonly string[] } = {},
-): Model {
+export function llamaModel(config: LlamaConfig, options: ModelOptions = {}): Model {
   const { layers, hidden, heads, kvHeads, headDim, mlp, context, vocab } = config
   checkSizes({ layers, hidden, heads, kvHeads, headDim, mlp, context, vocab })
   const { epsilon, ropeTheta, initialStd } = config
@@ -34,23 +32,8 @@ export function llamaModel(
     throw new MeshwrightError('MODEL_HEAD_DIM', `headDim is ${headDim}: rotary positions turn pairs`, {
       hint: `headDim ${headDim === 1 ? '2' : `${headDim - 1} or ${headDim + 1}`} would work`,
     })
-  const parameters = llamaParameters(config)
-  checkParameterCount(parameters)
-  const name = options.name ?? 'llama'
-  return {
-    name,
-    family: 'llama',
-    config,
-    vocabulary: vocab,
-    context,
-    parameters,
-    blocks: ['embed', ...Array.from({ length: layers }, (_, layer) => `layers.${layer}`), 'head'],
-    notices: options.notices ?? [],
-    build(build) {
-      checkMicrobatch({ name, context }, build)
-      return buildLlama(config, parameters, build)
-    },
-  }
+  const family = { layerName: 'layers', parameters: llamaParameters(config), build: buildLlama }
+  return transformerModel(config, family, options)
 }
 
 function llamaParameters(config: LlamaConfig): ParameterSpec[] {
