@@ -50,8 +50,9 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
         )
       if (isAccumulator(role, access.value)) {
         const known = read.get(access.value) ?? []
-        if (access.kind === 'read') read.set(access.value, [...known, rows])
-        else if (instruction.kind === 'run' && known.some((region) => overlap(region, rows)))
+        if (access.kind === 'read') {
+          if (known.push(rows) === 1) read.set(access.value, known)
+        } else if (instruction.kind === 'run' && known.some((region) => overlap(region, rows)))
           report(
             'SUM_LATE',
             index,
@@ -62,7 +63,7 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
       for (const term of terms(access.value)) {
         if (!overlap(term, rows)) continue
         const part = { start: Math.max(term.start, rows.start), end: Math.min(term.end, rows.end) }
-        const name = `${term.what} of ${formatValue(role, access.value)}`
+        const name = (): string => `${term.what} of ${formatValue(role, access.value)}`
         const isAdded = done.some((region) => overlap(region, part))
         if (instruction.kind === 'collective') {
           const group = program.groups[instruction.group]?.name ?? '?'
@@ -70,23 +71,23 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
             report(
               'SUM_GROUP',
               index,
-              `takes the ${instruction.reduce} of ${name} over ${group}, though its terms lie on ${term.group}`,
+              `takes the ${instruction.reduce} of ${name()} over ${group}, though its terms lie on ${term.group}`,
               `add it over ${term.group}`,
             )
-          if (isAdded) report('SUM_TWICE', index, `adds ${name} a second time`, 'add it once')
+          if (isAdded) report('SUM_TWICE', index, `adds ${name()} a second time`, 'add it once')
         } else if (access.kind === 'read') {
           if (firstGap(done, part) !== undefined)
             report(
               'SUM_MISSING',
               index,
-              `reads ${name} before its terms are added over ${term.group}`,
+              `reads ${name()} before its terms are added over ${term.group}`,
               `add it over ${term.group} first`,
             )
         } else if (isAdded)
           report(
             'SUM_LATE',
             index,
-            `adds a term to ${name} after the sum was made`,
+            `adds a term to ${name()} after the sum was made`,
             'move it before the all-reduce',
           )
       }
