@@ -1,3 +1,4 @@
+import { elementCount } from '../../graph/index.ts'
 import { firstGap, operandRows, overlap, valueAccesses } from '../accesses.ts'
 import { formatInstruction } from '../text/instruction.ts'
 import { formatValue } from '../text/operands.ts'
@@ -111,8 +112,7 @@ function termsOf(role: Role, index: number): Term[] {
     buffer.sumOver === undefined ? [] : [{ start: 0, end: rows, group: buffer.sumOver, what: 'all' }]
   const entries = (buffer.pack ?? []).flatMap(({ name, shape, offset, sumOver }): Term[] => {
     if (sumOver === undefined) return []
-    const elements = shape.reduce((product, size) => product * size, 1)
-    return [{ start: offset, end: offset + elements, group: sumOver, what: name }]
+    return [{ start: offset, end: offset + elementCount(shape), group: sumOver, what: name }]
   })
   return [...whole, ...entries]
 }
