@@ -1,3 +1,4 @@
+import { elementCount } from '../../graph/index.ts'
 import { overlap } from '../accesses.ts'
 import type { GraphTask, Operand, PackEntry, Region, Role } from '../types.ts'
 import type { Finding, VerifyContext } from './finding.ts'
@@ -22,7 +23,7 @@ export function packMismatches(role: Role, task: GraphTask, run: Run, isShared: 
     const buffer = role.buffers[role.values[operand.value]?.buffer ?? -1]
     for (const { name, offset, elements } of tensors) {
       const entry = buffer?.pack?.find((candidate) => candidate.offset === offset)
-      if (entry === undefined || elementsOf(entry.shape) !== elements) {
+      if (entry === undefined || elementCount(entry.shape) !== elements) {
         problems.push(
           `has ${name} at element ${offset} of ${buffer?.name}, where no tensor of its size begins`,
         )
@@ -40,7 +41,7 @@ export function packMismatches(role: Role, task: GraphTask, run: Run, isShared: 
     if (port.kind !== 'pack') return
     const tensors = port.entries.map(({ input, offset }): Placed => {
       const { name, value } = inputs[input]!
-      return { name, offset, elements: elementsOf(values[value]!.type.shape) }
+      return { name, offset, elements: elementCount(values[value]!.type.shape) }
     })
     place(run.reads[index]!, tensors)
   })
@@ -48,7 +49,7 @@ export function packMismatches(role: Role, task: GraphTask, run: Run, isShared: 
     if (port.kind !== 'pack') return
     const dense = port.entries.map(({ output, offset }): Placed => {
       const { name, value } = outputs[output]!
-      return { name: gradientOf(name) ?? name, offset, elements: elementsOf(values[value]!.type.shape) }
+      return { name: gradientOf(name) ?? name, offset, elements: elementCount(values[value]!.type.shape) }
     })
     const rows = port.rows.map(({ values: output, offset, rows: count, rowElements }): Placed => {
       const { name } = outputs[output]!
@@ -137,10 +138,6 @@ export function checkOwners({ roles }: VerifyContext): Finding[] {
   })
 }
 
-export function elementsOf(shape: readonly number[]): number {
-  return shape.reduce((product, size) => product * size, 1)
-}
-
 export function entryRegion({ offset, shape }: PackEntry): Region {
-  return { start: offset, end: offset + elementsOf(shape) }
+  return { start: offset, end: offset + elementCount(shape) }
 }
