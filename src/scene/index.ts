@@ -1,0 +1,7 @@
+export { type TimingTimelineOptions, timelineOfTiming } from './fromTiming.ts'
+export { type TraceTimelineOptions, timelineOfTrace } from './fromTrace.ts'
+export { makeScene, type SceneOptions } from './makeScene.ts'
+export { type SvgOptions, sceneToSvg } from './svg.ts'
+export type * from './timeline.ts'
+export { type Palette, palettes, type ThemeName, type Token, tokens } from './tokens.ts'
+export type * from './types.ts'
