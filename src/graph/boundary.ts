@@ -1,5 +1,5 @@
 import { type FlowEdge, minimumCut } from './minimumCut.ts'
-import type { Graph, Node, ValueId } from './types.ts'
+import type { Graph, InputKind, Node, ValueId } from './types.ts'
 
 /** Two tasks in turn: the first has run some nodes of `graph`, the second needs some of their results. */
 export interface BoundaryProblem {
@@ -67,8 +67,13 @@ export function chooseBoundary(problem: BoundaryProblem): ValueId[] {
 
 /** The values that follow from nothing but inputs of kind `parameter` and constants, those inputs among them. */
 export function parameterValues(graph: Graph): ReadonlySet<ValueId> {
+  return followingValues(graph, ['parameter'])
+}
+
+/** The values that follow from nothing but inputs of these kinds and constants, those inputs among them. */
+export function followingValues(graph: Graph, kinds: readonly InputKind[]): ReadonlySet<ValueId> {
   const found = new Set<ValueId>()
-  for (const input of graph.inputs) if (input.kind === 'parameter') found.add(input.value)
+  for (const input of graph.inputs) if (kinds.includes(input.kind)) found.add(input.value)
   for (const node of graph.nodes)
     if (node.inputs.every((input) => found.has(input))) for (const output of node.outputs) found.add(output)
   return found

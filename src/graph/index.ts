@@ -16,7 +16,7 @@ export { formatWords, hashText, type Words } from './mixing.ts'
 export { type AffineOperands, emitAffine } from './ops/affine.ts'
 export { opNames, opTable, ruleOf } from './ops/index.ts'
 export { fillNormal, fillUniform, type PermutationOptions, permutation, type RandomStream } from './random.ts'
-export { defaultRecompute, type RecomputeClass } from './recompute.ts'
+export { defaultRecompute, type RecomputeChoice, type RecomputeClass } from './recompute.ts'
 export type {
   Cotangent,
   OnnxAttribute,

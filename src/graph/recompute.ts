@@ -18,6 +18,20 @@ export type RecomputeClass =
 
 export const defaultRecompute: readonly RecomputeClass[] = ['generator', 'elementwise', 'movement', 'norm']
 
+/**
+ * What a stage computes a second time, as a task of its own before the backward, so as not to hold it in between. This
+ * is beyond the classes of ops that the backward repeats in passing.
+ *
+ * - `none`
+ * - `attention`: the attention core, from queries, keys and values
+ * - `full`: the blocks named, or those the predicate is true of (names are those of `Graph.blocks`): of each only what
+ *   crosses its borders is held. Names that are no block of the stage mean nothing to it.
+ */
+export type RecomputeChoice =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'attention' }
+  | { readonly kind: 'full'; readonly blocks: ReadonlySet<string> | ((block: string) => boolean) }
+
 const classOfOp: { readonly [K in OpName]: RecomputeClass } = {
   fill: 'generator',
   iota: 'generator',

@@ -1,21 +1,32 @@
 import { chooseBoundary, parameterValues } from './boundary.ts'
-import { defaultRecompute, type RecomputeClass, recomputeClass } from './recompute.ts'
+import { defaultRecompute, type RecomputeChoice, type RecomputeClass, recomputeClass } from './recompute.ts'
+import { chooseHeld, chooseResiduals, followsFromCotangents, parameterFree, priceIn } from './residuals.ts'
 import { nodesBehind, sliceGraph } from './slice.ts'
 import { differentiatePiece, type ParameterGradient, type StageDerivative } from './stageDerivative.ts'
 import type { StagePiece } from './stages.ts'
-import { byteSize } from './tensor.ts'
-import type { Graph, GraphInput, GraphOutput, InputKind, Node, ValueId } from './types.ts'
+import type { Graph, GraphInput, GraphOutput, Node, ValueId } from './types.ts'
 
 export interface TaskOptions {
   /** Classes of ops that the backward may run again instead of holding their results. */
   readonly recompute?: readonly RecomputeClass[]
+  /** What a task R computes again before the backward; nothing where left out. */
+  readonly recomputation?: RecomputeChoice
+  /**
+   * False: W reads no parameters, for engines that do not have them at hand by then; the forward holds, and I exports, a
+   * little more. Default true.
+   */
+  readonly weightsTakeParameters?: boolean
 }
 
 /**
- * The graphs of one stage's phases. They share names: an input of B, I or W is an input or output of F of that name, or
- * a cotangent `d.<sent value>`, or `lossScale` (shape [], d loss / d loss), or for W also an output of I of that name.
+ * The graphs of one stage's phases. They share names: an input of B, I or W is an input or output of F or R of that
+ * name, or a cotangent `d.<sent value>`, or `lossScale` (shape [], d loss / d loss), or for W also an output of I of
+ * that name. An input of R is an input or output of F of that name.
  *
- * - F: the piece's outputs, then residuals `r0`, `r1`, …
+ * - F: the piece's outputs, then what is held of the rest: residuals `r0`, `r1`, …, and values `h0`, `h1`, … that only R
+ *   takes
+ * - R: the residuals that are not held, from those that are, from `h0`, `h1`, … and from inputs of F. It runs nodes of F
+ *   a second time, so where the result of an op depends on the op alone, recomputation changes no bit
  * - B: `d.<received value>` for each float value received, then the gradients
  * - I: the part of B behind the cotangents of received values (of what the first block passes on, where the stage
  *   receives none), then boundary values `k0`, `k1`, …
@@ -25,15 +36,24 @@ export interface TaskOptions {
 export interface StageTasks {
   readonly stage: number
   readonly F: Graph
+  /** Undefined where nothing is recomputed, be it that holding it costs no more. */
+  readonly R?: Graph
   readonly B: Graph
   readonly I: Graph
   readonly W: Graph
   readonly FB: Graph
   /** Where B, W and FB put the gradient of each parameter: at most one dense part, any number of rows. */
   readonly gradients: readonly ParameterGradient[]
-  /** Outputs of F that the backward takes: `r<k>`, and values sent (`x<stage>`) if the backward needs those. */
+  /**
+   * What the backward takes, outputs of F or R: `r<k>`, and values sent (`x<stage>`) if the backward needs those. They
+   * are the same, and so are B, I, W and FB, whatever is recomputed.
+   */
   readonly residuals: readonly string[]
-  /** Activations received that the backward takes as well. */
+  /** Outputs of F that R or the backward takes; without R the residuals. */
+  readonly held: readonly string[]
+  /** Outputs of R: the residuals that are not held. One may be a value sent, which F gives too but need not keep. */
+  readonly recomputed: readonly string[]
+  /** Activations received that the backward or R takes as well. */
   readonly keptInputs: readonly string[]
   /** Outputs of I that W takes. */
   readonly exported: readonly string[]
@@ -42,84 +62,58 @@ export interface StageTasks {
 /**
  * Makes the forward and backward tasks of a stage. Residuals are the fewest bytes from which the backward can be
  * computed when ops of the given classes may run again; they never hold parameters or what follows from parameters
- * alone. The boundary between I and W is chosen in the same way.
+ * alone. The boundary between I and W is chosen in the same way, and so is what F holds for R under the given choice of
+ * recomputation (selective and full recomputation as in Korthikanti et al. 2022, section 5; full by block as in Chen et
+ * al. 2016).
  */
 export function differentiateStage(piece: StagePiece, options: TaskOptions = {}): StageTasks {
   const derivative = differentiatePiece(piece)
-  const { joint } = derivative
+  const { joint, forwardOutputs } = derivative
   const again = new Set(options.recompute ?? defaultRecompute)
+  const isMade = (value: ValueId): boolean => !joint.inputs.some((input) => input.value === value)
 
-  const held = chooseResiduals(derivative, again)
-  const residuals = nameBoundary(held, derivative.forwardOutputs, 'r')
+  const lends = (graph: Graph): ((node: Node) => boolean) =>
+    options.weightsTakeParameters === false ? parameterFree(graph) : () => true
+  const taken = chooseResiduals(derivative, again, lends(joint))
+  const residuals = nameBoundary(taken.filter(isMade), forwardOutputs, 'r')
+  const kept = chooseHeld(derivative, again, taken, options.recomputation ?? { kind: 'none' })
+  const held = nameBoundary(kept.filter(isMade), [...forwardOutputs, ...residuals], 'h')
+  const recomputed = residuals.filter(({ value }) => !kept.includes(value))
+
   const backward = sliceGraph(
     joint,
     [...joint.inputs, ...residuals],
     [...derivative.cotangentOutputs, ...derivative.gradientOutputs, ...derivative.standIns],
   )
-  const made = derivative.forwardOutputs.map((output) => output.name)
   const F = sliceGraph(joint, joint.inputs, [
-    ...derivative.forwardOutputs,
-    ...residuals.filter(({ name }) => !made.includes(name)).map(({ name, value }) => ({ name, value })),
+    ...forwardOutputs,
+    ...asOutputs(held.filter(({ name }) => !forwardOutputs.some((output) => output.name === name))),
   ])
-  const { B, I, W, exported } = splitBackward(backward, derivative, again)
-  const unsent = derivative.forwardOutputs.filter(
-    ({ name }) => !piece.sends.some((sent) => sent.name === name),
-  )
+  const R = sliceGraph(joint, [...joint.inputs, ...held], asOutputs(recomputed))
+  const { B, I, W, exported } = splitBackward(backward, derivative, again, lends(backward))
+  const unsent = forwardOutputs.filter(({ name }) => !piece.sends.some((sent) => sent.name === name))
   const FB = sliceGraph(joint, joint.inputs, [
     ...unsent,
     ...derivative.cotangentOutputs,
     ...derivative.gradientOutputs,
   ])
 
-  const taken = new Set(B.inputs.map((input) => input.name))
+  const takenLater = new Set([...B.inputs, ...R.inputs].map((input) => input.name))
   return {
     stage: piece.stage,
     F,
+    ...(recomputed.length > 0 ? { R } : {}),
     B,
     I,
     W,
     FB,
     gradients: derivative.gradients,
     residuals: residuals.map(({ name }) => name),
-    keptInputs: piece.receives.map(({ name }) => name).filter((name) => taken.has(name)),
+    held: held.map(({ name }) => name),
+    recomputed: recomputed.map(({ name }) => name),
+    keptInputs: piece.receives.map(({ name }) => name).filter((name) => takenLater.has(name)),
     exported,
   }
-}
-
-function chooseResiduals(derivative: StageDerivative, again: ReadonlySet<RecomputeClass>): ValueId[] {
-  const { joint } = derivative
-  const forwardValues = derivative.forwardOutputs.map((output) => output.value)
-  const forward = nodesBehind(joint, forwardValues)
-  const { nodes: late, values: lateValues } = followsFromCotangents(joint)
-  const outputs = [...derivative.cotangentOutputs, ...derivative.gradientOutputs, ...derivative.standIns]
-  const demanded = [...late].flatMap((node) => node.inputs).concat(outputs.map((output) => output.value))
-  const sent = new Set(forwardValues)
-  return chooseBoundary({
-    graph: joint,
-    candidates: new Set(joint.nodes.filter((node) => !late.has(node))),
-    demanded: demanded.filter((value) => !lateValues.has(value)),
-    // What only the backward needs may as well run there: that is not a second time.
-    repeatable: (node) => !forward.has(node) || again.has(recomputeClass(joint, node)),
-    price: priceIn(joint, sent),
-    free: parameterValues(joint),
-  }).filter((value) => !joint.inputs.some((input) => input.value === value))
-}
-
-/** What cannot be computed before the cotangents are there. */
-function followsFromCotangents(joint: Graph): { nodes: ReadonlySet<Node>; values: ReadonlySet<ValueId> } {
-  const values = new Set<ValueId>()
-  for (const input of joint.inputs) if (isSeed(input)) values.add(input.value)
-  const nodes = new Set<Node>()
-  for (const node of joint.nodes) {
-    if (!node.inputs.some((input) => values.has(input))) continue
-    nodes.add(node)
-    for (const output of node.outputs) values.add(output)
-  }
-  return { nodes, values }
-}
-
-function isSeed(input: GraphInput): boolean {
-  return input.kind === 'cotangent' || input.name === 'lossScale'
 }
 
 /** Cuts the backward into the part that other stages wait for and the rest. */
@@ -127,6 +121,7 @@ function splitBackward(
   backward: Graph,
   derivative: StageDerivative,
   again: ReadonlySet<RecomputeClass>,
+  lending: (node: Node) => boolean,
 ): Pick<StageTasks, 'B' | 'I' | 'W' | 'exported'> {
   const outputOf = new Map(backward.outputs.map((output) => [output.name, output]))
   const find = (outputs: readonly GraphOutput[]): GraphOutput[] =>
@@ -159,34 +154,18 @@ function splitBackward(
     repeatable: (node) => {
       const found = recomputeClass(backward, node)
       const isStep = node.inputs.every((input) => !chain.values.has(input) || demanded.has(input))
-      return again.has(found) && (found === 'movement' || isStep)
+      return lending(node) && again.has(found) && (found === 'movement' || isStep)
     },
     price: priceIn(backward, new Set()),
     free: parameterValues(backward),
   }).filter((value) => !backward.inputs.some((input) => input.value === value))
   const boundary = nameBoundary(held, cotangents, 'k')
-  const exports = boundary
-    .filter(({ name }) => !outputOf.has(name))
-    .map(({ name, value }) => ({ name, value }))
+  const exports = asOutputs(boundary.filter(({ name }) => !outputOf.has(name)))
   return {
     B,
     I: sliceGraph(backward, backward.inputs, [...cotangents, ...exports]),
     W: sliceGraph(backward, [...backward.inputs, ...boundary], gradients),
     exported: boundary.map(({ name }) => name),
-  }
-}
-
-/**
- * Bytes; one more for a value that would have to be copied out of a task, so that among equals what lies there anyway
- * is held. Data comes with the batch and stays on every rank, so it costs next to nothing.
- */
-function priceIn(graph: Graph, outputs: ReadonlySet<ValueId>): (value: ValueId) => number {
-  const kinds = new Map<ValueId, InputKind>(graph.inputs.map((input) => [input.value, input.kind]))
-  return (value) => {
-    const bytes = byteSize(graph.values[value]!.type)
-    const kind = kinds.get(value)
-    if (kind === 'data' || kind === 'scalar') return 1
-    return kind !== undefined || outputs.has(value) ? bytes : bytes + 1
   }
 }
 
@@ -201,4 +180,8 @@ function nameBoundary(
     const known = outputs.find((output) => output.value === value)
     return { name: known?.name ?? `${prefix}${count++}`, kind: 'activation', value }
   })
+}
+
+function asOutputs(values: readonly GraphInput[]): GraphOutput[] {
+  return values.map(({ name, value }) => ({ name, value }))
 }

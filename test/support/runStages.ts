@@ -48,7 +48,8 @@ export function runStages(
       const cotangent = cotangents.get(`d.${name}`)
       if (cotangent !== undefined) scope.set(`d.${name}`, cotangent)
     }
-    const { B, I, W, FB } = tasks[stage]!
+    const { R, B, I, W, FB } = tasks[stage]!
+    if (R !== undefined && mode !== 'fused') run(R, scope)
     for (const graph of mode === 'plain' ? [B] : mode === 'split' ? [I, W] : [FB]) run(graph, scope)
     for (const { name } of pieces[stage]!.receives) {
       const part = scope.get(`d.${name}`)
