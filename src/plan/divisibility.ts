@@ -6,7 +6,7 @@ import type { PlanDocument } from './types.ts'
 const maximumSamples = 2 ** 31 - 1
 const maximumMicrobatches = 65_536
 
-/** Samples into micro-batches, and each micro-batch into equal slices, one for each replica of a stage. */
+/** Samples into micro-batches, and each micro-batch into equal slices, one for each replica of an actor. */
 export function findDivisibility(plan: PlanDocument, replicas: readonly number[], report: Report): undefined {
   const { samples, microbatches } = plan.batch
   const unit = leastCommonMultipleOf(replicas)
@@ -18,13 +18,13 @@ export function findDivisibility(plan: PlanDocument, replicas: readonly number[]
       workingNumbers(samples, microbatches, unit),
     )
   const size = samples / microbatches
-  const stage = replicas.findIndex((count) => size % count !== 0)
-  if (stage < 0) return undefined
+  const actor = replicas.findIndex((count) => size % count !== 0)
+  if (actor < 0) return undefined
   const isEqual = replicas.every((count) => count === replicas[0])
   return report(
     'PLAN_BATCH',
     ['batch', 'samples'],
-    `a micro-batch of ${size} samples does not divide over the ${replicas[stage]} replicas of ${isEqual ? 'each stage' : `stage ${stage}`}`,
+    `a micro-batch of ${size} samples does not divide over the ${replicas[actor]} replicas of ${isEqual ? 'each actor' : `actor ${actor}`}`,
     workingNumbers(samples, microbatches, unit),
   )
 }

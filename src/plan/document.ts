@@ -1,10 +1,12 @@
 import { MeshwrightError } from '../base/index.ts'
 import { learningRates, makeOptimizer, optimizers } from '../optimizers/index.ts'
-import { findGenerator, parseSchedule, readParameters } from '../schedule/index.ts'
+import { findGenerator, type GivenCosts, parseSchedule, readParameters } from '../schedule/index.ts'
 import type { Locate } from './check.ts'
 import type { PlanProblem } from './problems.ts'
+import type { PlanRecompute } from './recompute.ts'
 import { formatSize, parseSize } from './sizes.ts'
 import type { PlanDocument, PlanLearningRate, PlanModel, PlanOptimizer, PlanSchedule } from './types.ts'
+import { fillZero, type PlanZero, writeZero } from './zero.ts'
 
 type Named<K extends string> = string | (Readonly<Record<K, string>> & Readonly<Record<string, unknown>>)
 
@@ -17,10 +19,12 @@ interface PlanInput {
   readonly data: string | { readonly file: string | null; readonly tokenizer: string | null }
   readonly mesh: { readonly pipeline: number; readonly data: number | readonly number[] }
   readonly stages: readonly number[] | null
-  readonly schedule: Named<'name'> | { readonly text: string }
+  readonly schedule: Named<'name'> | { readonly text: string } | { readonly file: string }
   readonly batch: { readonly samples: number; readonly microbatches: number }
   readonly sequence: number | null
   readonly dtype: 'f32' | 'f64'
+  readonly zero: number | PlanZero
+  readonly recompute: PlanRecompute
   readonly optimizer: Named<'name'>
   readonly learningRate: number | Exclude<Named<'kind'>, string>
   readonly clip: number | null
@@ -53,6 +57,8 @@ export function fillDocument(validated: unknown, locate: Locate, problems: PlanP
     batch: input.batch,
     sequence: input.sequence,
     dtype: input.dtype,
+    zero: fillZero(input.zero),
+    recompute: input.recompute,
     optimizer: fillOptimizer(input.optimizer, locate, problems),
     learningRate: fillLearningRate(input.learningRate),
     clip: input.clip,
@@ -76,7 +82,8 @@ function fillSchedule(
   problems: PlanProblem[],
 ): PlanSchedule {
   if (typeof schedule === 'string')
-    return { name: schedule, parameters: readParameters(findGenerator(schedule)) }
+    return { name: schedule, parameters: readParameters(findGenerator(schedule)), costs: null }
+  if ('file' in schedule) return { file: schedule['file'] as string }
   if ('text' in schedule) {
     const text = schedule['text'] as string
     try {
@@ -92,8 +99,12 @@ function fillSchedule(
     }
     return { text }
   }
-  const { name, ...parameters } = schedule
-  return { name, parameters: readParameters(findGenerator(name), parameters) }
+  const { name, costs, ...parameters } = schedule
+  return {
+    name: name as string,
+    parameters: readParameters(findGenerator(name as string), parameters),
+    costs: costs as GivenCosts | null,
+  }
 }
 
 function fillOptimizer(
@@ -144,12 +155,14 @@ export function writeDocument(plan: PlanDocument): Record<string, unknown> {
     mesh: { pipeline: plan.mesh.pipeline, data: plan.mesh.data },
     ...optional('stages', plan.stages),
     schedule:
-      'text' in plan.schedule
-        ? { text: plan.schedule.text }
-        : given({ name: plan.schedule.name, ...plan.schedule.parameters }),
+      'name' in plan.schedule
+        ? given({ name: plan.schedule.name, ...plan.schedule.parameters, costs: plan.schedule.costs })
+        : { ...plan.schedule },
     batch: { samples: plan.batch.samples, microbatches: plan.batch.microbatches },
     ...optional('sequence', plan.sequence),
     dtype: plan.dtype,
+    ...(plan.zero.stage === 0 ? {} : { zero: writeZero(plan.zero) }),
+    ...(plan.recompute === 'none' ? {} : { recompute: plan.recompute }),
     optimizer: { name: plan.optimizer.name, ...plan.optimizer.settings },
     learningRate: given({ kind: plan.learningRate.kind, ...plan.learningRate.settings }),
     clip: plan.clip,

@@ -2,8 +2,10 @@ export type { Locate } from './check.ts'
 export { type BlockCost, blockWeight, cutLayers } from './cut.ts'
 export { type Miniature, miniaturePlan, miniatureRanks } from './miniature.ts'
 export { parsePlan } from './parse.ts'
+export { withScheduleText } from './placement.ts'
 export { printPlan } from './print.ts'
 export { formatProblem, PlanError, type PlanProblem } from './problems.ts'
+export type { PlanRecompute } from './recompute.ts'
 export {
   type PlannedModel,
   type ResolvedPlan,
@@ -18,3 +20,4 @@ export { setPlan } from './set.ts'
 export { formatSize, parseSize } from './sizes.ts'
 export { planPosition } from './source.ts'
 export type * from './types.ts'
+export type { PlanZero, ResolvedZero } from './zero.ts'

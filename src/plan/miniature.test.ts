@@ -73,7 +73,23 @@ describe('miniaturePlan', () => {
     expect(many.hides).toContain('the reduction over data and the slicing of micro-batches are not exercised')
     const deep = shrink('mesh: { pipeline: 20 }', 'gpt2-large')
     expect(deep.small.ranks).toHaveLength(20)
-    expect(deep.hides).toContain('Every stage needs a rank, so the miniature has 20')
+    expect(deep.hides).toContain('Every actor needs a rank, so the miniature has 20')
+  })
+
+  it('keeps stages on the actors that have them, and what is recomputed of each', () => {
+    const schedule = 'schedule: { name: looped-bfs, chunks: 2 }'
+    const { plan, small, hides } = shrink(
+      `mesh: { pipeline: 2, data: [96, 32] }\nstages: [8, 5, 5, 6]\n${schedule}\nrecompute: [${[0, 9, 10, 18, 19, 20, 21, 22, 23]}, head]\nbatch: { samples: 9600, microbatches: 50 }`,
+      'gpt:layers=24',
+    )
+    expect(small.schedule.placement).toEqual(plan.schedule.placement)
+    expect(small.schedule.placement).toEqual([0, 1, 0, 1])
+    expect(small.ranks.map(({ pipeline }) => pipeline)).toEqual([0, 0, 0, 0, 0, 0, 1, 1])
+    expect(layersOf(small)).toEqual([4, 2, 2, 3])
+    // Some layers of the first two stages, none of the third, all of the last.
+    expect(small.document.recompute).toEqual(['head', 0, 4, 8, 9, 10])
+    expect(small.microbatches % 4).toBe(plan.microbatches % 4)
+    expect(hides).toContain('Replicas 96, 32 became 6, 2')
   })
 
   it('leaves a schedule in full as it is', () => {

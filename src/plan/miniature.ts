@@ -1,8 +1,11 @@
 import { type ModelConfig, printShortName } from '../models/index.ts'
+import { chainEdges, findGenerator } from '../schedule/index.ts'
 import { leastCommonMultipleOf } from './divisibility.ts'
+import { shrinkRecompute } from './recompute.ts'
 import type { ResolvedPlan } from './resolve.ts'
 import { shrinkLayers, shrinkModel, shrinkReplicas } from './shrink.ts'
 import type { PlanDocument } from './types.ts'
+import type { PlanZero } from './zero.ts'
 
 /** A small plan that goes through the same motions as a large one. */
 export interface Miniature {
@@ -22,10 +25,10 @@ const miniatureSequence = 16
 const miniatureBucketBytes = 4096
 
 /**
- * The miniature of a plan: as many stages, the same schedule, the same pattern of layers (equal where they were equal,
- * more where they were more, one where it was one), of replicas (the same and which divides which, between stages that
+ * The miniature of a plan: as many actors and stages, the same schedule, the same pattern of layers (equal where they were equal,
+ * more where they were more, one where it was one), of replicas (the same and which divides which, between actors that
  * exchange activations) and of samples (one on a replica, or several), at the smallest sizes. Everything is reduced
- * that can be, whatever the size of the plan; with more stages than `maximumRanks`, it has a rank for each.
+ * that can be, whatever the size of the plan; with more actors than `maximumRanks`, it has a rank for each.
  */
 export function miniaturePlan(
   plan: ResolvedPlan,
@@ -35,19 +38,27 @@ export function miniaturePlan(
   const limit = options.maximumRanks ?? miniatureRanks
   const hides: string[] = []
   const { document } = plan
-  const stages = plan.stages.length
+  const actors = plan.schedule.actors.length
 
-  const before = plan.stages.map(({ replicas }) => replicas)
-  const replicas = shrinkReplicas(before, limit)
+  const before = plan.schedule.actors.map(
+    (_, actor) => plan.stages.find((stage) => stage.actor === actor)!.replicas,
+  )
+  const zero = plan.zero
+  const isHybrid = zero !== null && zero.copies > 1 && 4 * actors <= limit
+  const replicas = isHybrid ? before.map(() => 4) : shrinkReplicas(before, limit, neighbours(plan))
   const ranks = replicas.reduce((sum, count) => sum + count, 0)
-  if (replicas.some((count, stage) => count !== before[stage]))
+  if (replicas.some((count, actor) => count !== before[actor]))
     hides.push(
       replicas.every((count) => count === 1)
-        ? `Replicas ${listed(before)} became 1, for ${stages} stages with replicas do not fit ${limit} ranks: the reduction over data and the slicing of micro-batches are not exercised.`
+        ? `Replicas ${listed(before)} became 1, for ${actors} actors with replicas do not fit ${limit} ranks: the reduction over data and the slicing of micro-batches are not exercised.`
         : `Replicas ${listed(before)} became ${listed(replicas)}: a mistake that needs more of them does not show.`,
     )
-  if (ranks > limit) hides.push(`Every stage needs a rank, so the miniature has ${ranks}.`)
+  if (ranks > limit) hides.push(`Every actor needs a rank, so the miniature has ${ranks}.`)
 
+  const isShared = replicas[0]! > 1
+  if (zero !== null && !isShared) hides.push('With one replica nothing is shared out, so ZeRO is off.')
+  else if (zero !== null && zero.copies > 1 && !isHybrid)
+    hides.push(`${zero.copies} copies of ${zero.shards} shards became one of ${replicas[0]}.`)
   const microbatches = shrinkMicrobatches(plan)
   const size = shrinkSamples(plan, replicas)
   const samples = size * microbatches
@@ -85,10 +96,12 @@ export function miniaturePlan(
       model: { name: printShortName(shrunk), weights: null },
       data: { ...document.data, tokenizer: null },
       mesh: {
-        pipeline: stages,
+        pipeline: actors,
         data: replicas.every((own) => own === replicas[0]) ? replicas[0]! : replicas,
       },
       stages: layers,
+      zero: shrinkZero(document.zero, isShared, isHybrid),
+      recompute: shrinkRecompute(document.recompute, layersBefore, layers),
       batch: { samples, microbatches },
       sequence,
       reduction: { bucketBytes: Math.min(plan.bucketBytes, miniatureBucketBytes) },
@@ -99,21 +112,40 @@ export function miniaturePlan(
   }
 }
 
+function shrinkZero(zero: PlanZero, isShared: boolean, isHybrid: boolean): PlanZero {
+  if (isShared) return isHybrid ? { ...zero, shards: 2 } : { ...zero, shards: null, replicas: 'plain' }
+  return { ...zero, stage: 0, shards: null, gather: null, reduce: null }
+}
+
+/** Actors between which activations go, as pairs. */
+function neighbours({ schedule: { placement } }: ResolvedPlan): [number, number][] {
+  return placement.slice(1).map((actor, stage) => [placement[stage]!, actor])
+}
+
 /**
- * At most two for each stage, with the same remainder modulo the number of stages, and more than stages where they were
- * more. A schedule written in full has the number it has.
+ * At most two for each stage, or as many more as the schedule takes, with the same remainder modulo the number of
+ * stages, and more than stages where they were more. A schedule written in full has the number it has.
  */
-function shrinkMicrobatches(plan: ResolvedPlan): number {
-  const stages = plan.stages.length
-  if ('text' in plan.document.schedule || plan.microbatches <= 2 * stages) return plan.microbatches
-  return stages + (plan.microbatches % stages === 0 ? stages : plan.microbatches % stages)
+function shrinkMicrobatches({
+  document: { schedule },
+  schedule: { stages, placement },
+  microbatches,
+}: ResolvedPlan): number {
+  if (!('name' in schedule)) return microbatches
+  const { refuse } = findGenerator(schedule.name)
+  const edges = chainEdges(stages)
+  const remainder = microbatches % stages
+  for (let fewer = stages + (remainder === 0 ? stages : remainder); fewer < microbatches; fewer += stages)
+    if (refuse?.({ stages, edges, placement, microbatches: fewer }, schedule.parameters) === undefined)
+      return fewer
+  return microbatches
 }
 
 /** Samples of a micro-batch: one on a replica where it was one, else several. */
 function shrinkSamples(plan: ResolvedPlan, replicas: readonly number[]): number {
   const unit = leastCommonMultipleOf(replicas)
   const keepsClasses = (size: number): boolean =>
-    plan.stages.every(({ localSamples }, stage) => localSamples > 1 === size / replicas[stage]! > 1)
+    plan.stages.every(({ localSamples, actor }) => localSamples > 1 === size / replicas[actor]! > 1)
   return [unit, 2 * unit].find(keepsClasses) ?? 2 * unit
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { MeshwrightError } from '../base/index.ts'
 import { optimizers } from '../optimizers/index.ts'
+import { scheduleGenerators } from '../schedule/index.ts'
 import { type PlanDocument, PlanError, type PlanProblem, parsePlan, planPosition } from './index.ts'
 
 function problemsOf(text: string): readonly PlanProblem[] {
@@ -22,6 +23,16 @@ const shown = (text: string): string[] =>
       `${code} ${at.line}:${at.column} ${at.path}: ${message}${hint === undefined ? '' : `; ${hint}`}`,
   )
 
+const schedules = [...scheduleGenerators.keys()]
+const scheduleKeys = new Set([
+  ...['text', 'file'],
+  ...[...scheduleGenerators.values()].flatMap(({ parameters }) => [
+    'name',
+    ...Object.keys(parameters),
+    'costs',
+  ]),
+])
+
 const plan = (text: string): PlanDocument => parsePlan(`meshwright: 1\n${text}`)
 
 describe('parsePlan', () => {
@@ -32,10 +43,20 @@ describe('parsePlan', () => {
       data: { file: null, tokenizer: null },
       mesh: { pipeline: 1, data: 1 },
       stages: null,
-      schedule: { name: '1f1b', parameters: { warmup: 'a', maxInFlight: null } },
+      schedule: { name: '1f1b', parameters: { warmup: 'a', maxInFlight: null }, costs: null },
       batch: { samples: 16, microbatches: 4 },
       sequence: null,
       dtype: 'f32',
+      zero: {
+        stage: 0,
+        shards: null,
+        replicas: 'plain',
+        gather: null,
+        reduce: null,
+        prefetch: true,
+        keepLast: false,
+      },
+      recompute: 'none',
       optimizer: {
         name: 'adamw',
         settings: Object.fromEntries(
@@ -65,6 +86,8 @@ schedule: { name: 1f1b, warmup: b, maxInFlight: 3 }
 batch: { samples: 24, microbatches: 4 }
 sequence: 64
 dtype: f64
+zero: { stage: 3, shards: 2, replicas: sharded, gather: unit, reduce: action, prefetch: false, keepLast: true }
+recompute: [2, head]
 optimizer: { name: sgd, momentum: 0.5, nesterov: true, weightDecay: 0.01 }
 learningRate: { kind: linear, peak: 0.1, warmupSteps: 10, totalSteps: 100, minimumFraction: 0 }
 clip: null
@@ -78,10 +101,20 @@ seed: 4294967295
       data: { file: 'text.txt', tokenizer: 'tokenizer.json' },
       mesh: { pipeline: 2, data: [3, 1] },
       stages: [3, 1],
-      schedule: { name: '1f1b', parameters: { warmup: 'b', maxInFlight: 3 } },
+      schedule: { name: '1f1b', parameters: { warmup: 'b', maxInFlight: 3 }, costs: null },
       batch: { samples: 24, microbatches: 4 },
       sequence: 64,
       dtype: 'f64',
+      zero: {
+        stage: 3,
+        shards: 2,
+        replicas: 'sharded',
+        gather: 'unit',
+        reduce: 'action',
+        prefetch: false,
+        keepLast: true,
+      },
+      recompute: [2, 'head'],
       optimizer: { name: 'sgd', settings: { momentum: 0.5, nesterov: true, weightDecay: 0.01 } },
       learningRate: {
         kind: 'linear',
@@ -104,7 +137,12 @@ seed: 4294967295
       weights: null,
     })
     expect(plan('data: text.txt').data).toEqual({ file: 'text.txt', tokenizer: null })
-    expect(plan('schedule: gpipe').schedule).toEqual({ name: 'gpipe', parameters: {} })
+    expect(plan('schedule: gpipe').schedule).toEqual({ name: 'gpipe', parameters: {}, costs: null })
+    expect(plan('schedule: { file: own.txt }').schedule).toEqual({ file: 'own.txt' })
+    expect(plan('schedule: { costs: { F: 1, I: [1, 2], W: 0.5 } }').schedule).toMatchObject({
+      name: '1f1b',
+      costs: { F: 1, I: [1, 2], W: 0.5, hop: 0 },
+    })
     expect(plan('schedule: { warmup: b }').schedule).toMatchObject({ name: '1f1b' })
     expect(plan('optimizer: sgd').optimizer.settings).toMatchObject({ momentum: 0.9 })
     expect(plan('learningRate: 0.02').learningRate).toMatchObject({
@@ -164,11 +202,11 @@ seed: 4294967295
     ['sched: gpipe', 'PLAN_UNKNOWN_KEY 2:1 sched: unknown key "sched"; did you mean "seed"?'],
     [
       'schedule: 1F1B',
-      'PLAN_VALUE 2:11 schedule: expected one of gpipe, 1f1b, or a mapping (text, name, warmup, maxInFlight), got "1F1B"; did you mean "1f1b"?',
+      `PLAN_VALUE 2:11 schedule: expected one of ${schedules.join(', ')}, or a mapping (${[...scheduleKeys].join(', ')}), got "1F1B"; did you mean "1f1b"?`,
     ],
     [
       'schedule: { name: zigzag, warmup: b }',
-      'PLAN_VALUE 2:19 schedule.name: expected one of gpipe, 1f1b, got "zigzag"',
+      `PLAN_VALUE 2:19 schedule.name: expected one of ${schedules.join(', ')}, got "zigzag"`,
     ],
     [
       'schedule: { warmpu: b }',
@@ -180,7 +218,11 @@ seed: 4294967295
     ],
     [
       'schedule: { name: gpipe, warmup: b }',
-      'PLAN_UNKNOWN_KEY 2:26 schedule.warmup: unknown key "warmup"; keys are name',
+      'PLAN_UNKNOWN_KEY 2:26 schedule.warmup: unknown key "warmup"; keys are name, costs',
+    ],
+    [
+      'schedule: { costs: { F: 1, I: -1, W: 1 } }',
+      'PLAN_VALUE 2:31 schedule.costs.I: expected a time, zero or more, or a list of them by stage, got -1',
     ],
     [
       'schedule: { text: "schedule 1\\nstages 1 on 0\\nmicrobatches 4\\nactor 0: 0f0" }',
@@ -237,7 +279,7 @@ seed: 4294967295
     ],
     [
       '__proto__: { polluted: 1 }',
-      'PLAN_UNKNOWN_KEY 2:1 __proto__: unknown key "__proto__"; keys are meshwright, model, data, mesh, stages, schedule, batch, sequence, dtype, optimizer, learningRate, clip, reduction, memory, seed',
+      'PLAN_UNKNOWN_KEY 2:1 __proto__: unknown key "__proto__"; keys are meshwright, model, data, mesh, stages, schedule, batch, sequence, dtype, zero, recompute, optimizer, learningRate, clip, reduction, memory, seed',
     ],
   ])('refuses %s', (text, problem) => {
     expect(shown(`meshwright: 1\n${text}`)[0]).toBe(problem)
@@ -309,7 +351,7 @@ seed: 4294967295
   })
 
   it('bounds what it reads', () => {
-    expect(problemsOf(`meshwright: 1\nmodel: ${'x'.repeat(2 ** 20)}`)[0]!.message).toContain('too long')
+    expect(problemsOf(`meshwright: 1\nmodel: ${'x'.repeat(2 ** 22)}`)[0]!.message).toContain('too long')
     expect(problemsOf('['.repeat(50_000))).toMatchObject([{ message: 'the plan is nested too deeply' }])
     const many = Array.from({ length: 20_000 }, (_, key) => `k${key}: 1`).join('\n')
     expect(problemsOf(many).length).toBeLessThanOrEqual(50)

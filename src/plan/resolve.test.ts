@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { printSchedule } from '../schedule/index.ts'
 import {
   PlanError,
   type PlannedModel,
@@ -110,11 +111,11 @@ describe('resolvePlan', () => {
     ],
     [
       'batch: { samples: 16, microbatches: 4 }\nmesh: { data: 3 }',
-      'PLAN_BATCH 2:19 a micro-batch of 4 samples does not divide over the 3 replicas of each stage; batch.samples 12 or 24 would work',
+      'PLAN_BATCH 2:19 a micro-batch of 4 samples does not divide over the 3 replicas of each actor; batch.samples 12 or 24 would work',
     ],
     [
       'gbs: 16\nmesh: { pipeline: 3, data: [1, 2, 3] }',
-      'PLAN_BATCH 2:6 a micro-batch of 4 samples does not divide over the 3 replicas of stage 2; batch.samples 24 would work',
+      'PLAN_BATCH 2:6 a micro-batch of 4 samples does not divide over the 3 replicas of actor 2; batch.samples 24 would work',
     ],
     [
       'mesh: { pipeline: 9 }',
@@ -130,7 +131,7 @@ describe('resolvePlan', () => {
     ],
     [
       'mesh: { pipeline: 2, data: [1, 2, 1] }',
-      'PLAN_MESH 2:28 mesh.data lists 3 stages, but mesh.pipeline is 2; give one number for all stages, or one for each',
+      'PLAN_MESH 2:28 mesh.data lists 3 actors, but mesh.pipeline is 2; give one number for all actors, or one for each',
     ],
     [
       'mesh: { pipeline: 2, data: 40000 }',
@@ -146,23 +147,77 @@ describe('resolvePlan', () => {
     ],
     [
       'schedule: { text: "schedule 1\\nstages 2 on 0,0\\nmicrobatches 4\\nactor 0: 0F0" }\npp: 2',
-      'PLAN_SCHEDULE 2:19 the schedule places stage 1 on actor 0; a plan has one stage on each pipeline coordinate: stage s on actor s',
+      'PLAN_SCHEDULE 2:19 the schedule has 1 actors, but mesh.pipeline is 2; set mesh.pipeline to 1, or write the schedule for 2',
     ],
     [
       'schedule: { text: "schedule 1\\nstages 2 on 0,1\\nmicrobatches 4\\nactor 0: 0F0\\nactor 1: 1F0" }',
-      'PLAN_SCHEDULE 2:19 the schedule has 2 stages, but mesh.pipeline is 1; set mesh.pipeline to 2, or write the schedule for 1',
+      'PLAN_SCHEDULE 2:19 the schedule has 2 actors, but mesh.pipeline is 1; set mesh.pipeline to 2, or write the schedule for 1',
     ],
     [
       'schedule: { text: "schedule 1\\nstages 1 on 0\\nmicrobatches 1\\nactor 0: 0F0.0 0F0.1 0B0.1 0B0.0" }\nbatch: {microbatches: 1}',
       'PLAN_SCHEDULE 2:19 0F0.0 names a slice, which a plan cannot run yet; write one action for each stage and micro-batch, as 0F1',
     ],
     [
-      'schedule: { text: "schedule 1\\nstages 1 on 0\\nmicrobatches 1\\nactor 0: 0F0 0B0/0" }\nbatch: {microbatches: 1}',
-      'PLAN_SCHEDULE 2:19 0B0/0 names a unit, which a plan cannot run yet; write one action for each stage and micro-batch, as 0F1',
+      'schedule: { text: "schedule 1\\nstages 1 on 0\\nmicrobatches 4\\nactor 0: 0F0\\nactor 1:" }\npp: 2',
+      'PLAN_SCHEDULE 2:19 the schedule places no stage on actor 1; give every actor a stage, or leave the actor out',
     ],
+    [
+      'schedule: { file: own.txt }',
+      'PLAN_SCHEDULE 2:19 the schedule file own.txt was not read; give the schedule as text',
+    ],
+    [
+      'schedule: { name: 1f1b, costs: { F: [1, 2], I: 1, W: 1 } }',
+      'PLAN_SCHEDULE 2:32 F lists 2 stages of 1; give one time for each stage, or one for all',
+    ],
+    [
+      'stages: [2, 6]\nmesh: { pipeline: 2 }\nschedule: { text: "schedule 1\\nstages 4 on 0,1,1,0\\nmicrobatches 4\\nactor 0:\\nactor 1:" }',
+      'PLAN_STAGES 2:9 stages lists 2 stages, but the schedule has 4 (on 2 actors); give the layers of each stage',
+    ],
+    [
+      'recompute: [0, 8]',
+      'PLAN_RECOMPUTE 2:16 tiny has no layer 8; layers are numbered 0 to 7; blocks are embed, h.0 … head',
+    ],
+    ['recompute: [h.O]', 'PLAN_RECOMPUTE 2:13 tiny has no block "h.O"; did you mean "h.0"?'],
   ])('refuses %j', (text, problem) => {
-    const found = problems(text)
-    expect(found).toEqual([problem])
+    expect(problems(text)[0]).toBe(problem)
+  })
+
+  it('numbers ranks actor by actor where actors have several stages, at unlike replicas', () => {
+    const actors = [0, 1].map((actor) => {
+      const stages = [actor, 3 - actor]
+      const actions = [0, 1].flatMap((microbatch) =>
+        [...stages.map((stage) => `${stage}F`), ...stages.toReversed().map((stage) => `${stage}B`)].map(
+          (action) => `${action}${microbatch}/0`,
+        ),
+      )
+      return `actor ${actor}: ${actions.join(' ')}`
+    })
+    const text = `schedule 1\nstages 4 on 0,1,1,0\nmicrobatches 2\n${actors.join('\n')}\n`
+    const plan = resolve(
+      `mesh: { pipeline: 2, data: [1, 2] }\nbatch: { samples: 8, microbatches: 2 }\nschedule: { text: ${JSON.stringify(text)} }`,
+    )
+    expect(plan.ranks).toEqual([
+      { rank: 0, pipeline: 0, data: 0 },
+      { rank: 1, pipeline: 1, data: 0 },
+      { rank: 2, pipeline: 1, data: 1 },
+    ])
+    expect(plan.stages.map(({ actor, ranks, localSamples }) => ({ actor, ranks, localSamples }))).toEqual(
+      [0, 1, 1, 0].map((actor) =>
+        actor === 0 ? { actor, ranks: [0], localSamples: 4 } : { actor, ranks: [1, 2], localSamples: 2 },
+      ),
+    )
+    // Two ranks share what the stages of actor 1 do: they get twice the layers.
+    expect(plan.stages.map(({ layers }) => layers)).toEqual([1, 3, 3, 1])
+    expect(plan.stageOfBlock).toEqual([0, 0, 1, 1, 1, 2, 2, 2, 3, 3])
+    expect(printSchedule(plan.schedule)).toBe(text)
+  })
+
+  it('recomputes attention, all layers, or layers and blocks by number and name', () => {
+    const of = (text: string): unknown => resolve(text, 3).recompute
+    expect(of('')).toEqual({ kind: 'none' })
+    expect(of('recompute: attention')).toEqual({ kind: 'attention' })
+    expect(of('recompute: full')).toEqual({ kind: 'full', blocks: new Set(['h.0', 'h.1', 'h.2']) })
+    expect(of('recompute: [2, head, h.2]')).toEqual({ kind: 'full', blocks: new Set(['h.2', 'head']) })
   })
 
   it('reports everything at once', () => {

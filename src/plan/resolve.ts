@@ -1,22 +1,17 @@
 import { internalError, MeshwrightError } from '../base/index.ts'
-import type { FloatDType } from '../graph/index.ts'
+import type { FloatDType, RecomputeChoice } from '../graph/index.ts'
 import { type LearningRateSpec, makeLearningRate } from '../optimizers/index.ts'
-import {
-  chainStages,
-  entryActions,
-  formatAction,
-  generateSchedule,
-  parseSchedule,
-  type Schedule,
-  validateSchedule,
-} from '../schedule/index.ts'
+import type { Schedule } from '../schedule/index.ts'
 import { type BlockCost, blockWeight, cutLayers } from './cut.ts'
 import type { Path } from './describe.ts'
 import { findDivisibility } from './divisibility.ts'
+import { resolvePlacement, resolveSchedule } from './placement.ts'
 import { PlanError, type PlanProblem } from './problems.ts'
+import { resolveRecompute } from './recompute.ts'
 import { maximumRanks } from './schema.ts'
 import { planPosition } from './source.ts'
 import type { PlanDocument, PlanOptimizer } from './types.ts'
+import { type ResolvedZero, resolveZero } from './zero.ts'
 
 /** What a plan must know of a model. */
 export interface PlannedModel {
@@ -30,14 +25,14 @@ export interface PlannedModel {
 
 export interface ResolvedStage {
   readonly index: number
-  /** Coordinate on the pipeline axis. */
+  /** Coordinate on the pipeline axis; several stages may share it. */
   readonly actor: number
   /** Blocks firstBlock … endBlock - 1 of the model. */
   readonly firstBlock: number
   readonly endBlock: number
   readonly layers: number
   readonly replicas: number
-  /** Consecutive, one for each replica. */
+  /** Those of its actor: consecutive, one for each replica. */
   readonly ranks: readonly number[]
   /** Samples of a micro-batch on each replica. */
   readonly localSamples: number
@@ -47,14 +42,14 @@ export interface ResolvedRank {
   readonly rank: number
   /** Coordinate on the pipeline axis. */
   readonly pipeline: number
-  /** Coordinate on the data axis of its stage. */
+  /** Coordinate on the data axis of its actor. */
   readonly data: number
 }
 
 /** A plan that has met its model: everything that follows from the two. */
 export interface ResolvedPlan {
   readonly document: PlanDocument
-  /** Numbered stage by stage. */
+  /** Numbered actor by actor. */
   readonly ranks: readonly ResolvedRank[]
   readonly stages: readonly ResolvedStage[]
   /** Stage of each block of the model. */
@@ -67,6 +62,9 @@ export interface ResolvedPlan {
   /** Tokens of a sample. */
   readonly sequence: number
   readonly dtype: FloatDType
+  /** Null: every replica holds all of its stages. */
+  readonly zero: ResolvedZero | null
+  readonly recompute: RecomputeChoice
   readonly optimizer: PlanOptimizer
   readonly clip: number | null
   readonly bucketBytes: number
@@ -81,10 +79,10 @@ export interface ResolveOptions {
 }
 
 /**
- * Works out what a plan means for a model. Ranks are numbered stage by stage: those of stage s are consecutive.
+ * Works out what a plan means for a model. Ranks are numbered actor by actor: those of one are consecutive.
  *
  * @throws PlanError with all problems found (codes `PLAN_STAGES`, `PLAN_MESH`, `PLAN_BATCH`, `PLAN_SEQUENCE`,
- *   `PLAN_SCHEDULE`), at their place in the plan's text
+ *   `PLAN_SCHEDULE`, `PLAN_ZERO`, `PLAN_RECOMPUTE`), at their place in the plan's text
  */
 export function resolvePlan(
   plan: PlanDocument,
@@ -109,37 +107,44 @@ export function resolvePlan(
       `sequences of ${sequence} tokens do not fit ${model.name}, whose context is ${model.context}`,
       `sequence is at most ${model.context}`,
     )
-  const layers = replicas && resolveCut(plan, model, replicas, options, report)
+  const placement = resolvePlacement(plan, report)
+  const layers = replicas && placement && resolveCut(plan, model, { replicas, placement }, options, report)
   if (replicas !== undefined) findDivisibility(plan, replicas, report)
-  const schedule = resolveSchedule(plan, report)
-  if (problems.length > 0 || replicas === undefined || layers === undefined || schedule === undefined)
+  const schedule = placement && resolveSchedule(plan, report)
+  const zero = replicas && resolveZero(plan, replicas, report)
+  const recompute = resolveRecompute(plan, model, report)
+  if (
+    problems.length > 0 ||
+    replicas === undefined ||
+    layers === undefined ||
+    schedule === undefined ||
+    zero === undefined ||
+    recompute === undefined
+  )
     throw new PlanError(problems, planPosition(plan, []).file)
 
   const samplesPerMicrobatch = plan.batch.samples / plan.batch.microbatches
-  const stages: ResolvedStage[] = []
   const ranks: ResolvedRank[] = []
+  const ranksOfActor = replicas.map((count, pipeline) =>
+    Array.from({ length: count }, (_, data) => ranks.push({ rank: ranks.length, pipeline, data }) - 1),
+  )
   let block = 0
-  for (const [index, stageLayers] of layers.entries()) {
-    const count = replicas[index]!
-    const own = Array.from({ length: count }, (_, data) => ({
-      rank: ranks.length + data,
-      pipeline: index,
-      data,
-    }))
-    ranks.push(...own)
-    const extra = (index === 0 ? 1 : 0) + (index === layers.length - 1 ? 1 : 0)
-    stages.push({
+  const stages = layers.map((own, index): ResolvedStage => {
+    const actor = schedule.placement[index]!
+    const count = replicas[actor]!
+    const firstBlock = block
+    block += own + (index === 0 ? 1 : 0) + (index === layers.length - 1 ? 1 : 0)
+    return {
       index,
-      actor: schedule.placement[index]!,
-      firstBlock: block,
-      endBlock: block + stageLayers + extra,
-      layers: stageLayers,
+      actor,
+      firstBlock,
+      endBlock: block,
+      layers: own,
       replicas: count,
-      ranks: own.map(({ rank }) => rank),
+      ranks: ranksOfActor[actor]!,
       localSamples: samplesPerMicrobatch / count,
-    })
-    block += stageLayers + extra
-  }
+    }
+  })
   return {
     document: plan,
     ranks,
@@ -153,6 +158,8 @@ export function resolvePlan(
     samplesPerMicrobatch,
     sequence,
     dtype: plan.dtype,
+    zero,
+    recompute,
     optimizer: plan.optimizer,
     clip: plan.clip,
     bucketBytes: plan.reduction.bucketBytes,
@@ -190,8 +197,8 @@ function resolveReplicas(plan: PlanDocument, report: Report): readonly number[] 
     return report(
       'PLAN_MESH',
       ['mesh', 'data'],
-      `mesh.data lists ${data.length} stages, but mesh.pipeline is ${pipeline}`,
-      'give one number for all stages, or one for each',
+      `mesh.data lists ${data.length} actors, but mesh.pipeline is ${pipeline}`,
+      'give one number for all actors, or one for each',
     )
   const replicas = typeof data === 'number' ? Array.from({ length: pipeline }, () => data) : data
   const ranks = replicas.reduce((sum, count) => sum + count, 0)
@@ -209,12 +216,14 @@ function resolveReplicas(plan: PlanDocument, report: Report): readonly number[] 
 function resolveCut(
   plan: PlanDocument,
   model: PlannedModel,
-  replicas: readonly number[],
+  { replicas, placement }: { readonly replicas: readonly number[]; readonly placement: readonly number[] },
   { blockCosts }: ResolveOptions,
   report: Report,
 ): readonly number[] | undefined {
   const layers = model.blocks.length - 2
-  const stages = replicas.length
+  const stages = placement.length
+  const actors = replicas.length
+  const made = stages === actors ? '' : ` (on ${actors} ${actors === 1 ? 'actor' : 'actors'})`
   if (layers < 1) throw internalError(`${model.name} has ${model.blocks.length} blocks`)
   if (blockCosts !== undefined && blockCosts.length !== model.blocks.length)
     throw internalError(`${blockCosts.length} costs for ${model.blocks.length} blocks`)
@@ -223,15 +232,19 @@ function resolveCut(
     return report(
       'PLAN_STAGES',
       ['stages'],
-      `stages lists ${listed.length} stages, but mesh.pipeline is ${stages}`,
+      stages === actors
+        ? `stages lists ${listed.length} stages, but mesh.pipeline is ${stages}`
+        : `stages lists ${listed.length} stages, but the schedule has ${stages}${made}`,
       'give the layers of each stage',
     )
   if (stages > layers)
     return report(
       'PLAN_STAGES',
       ['mesh', 'pipeline'],
-      `${stages} stages for the ${layers} layers of ${model.name}`,
-      `every stage needs a layer: mesh.pipeline is at most ${layers}`,
+      `${stages} stages${made} for the ${layers} layers of ${model.name}`,
+      stages === actors
+        ? `every stage needs a layer: mesh.pipeline is at most ${layers}`
+        : 'every stage needs a layer: use fewer actors, or fewer stages on each',
     )
   if (listed === null) {
     const weights = model.blocks.map((_, block) => {
@@ -243,7 +256,7 @@ function resolveCut(
       layers: weights.slice(1, -1),
       before: weights[0]!,
       after: weights.at(-1)!,
-      replicas,
+      replicas: placement.map((actor) => replicas[actor]!),
     })
   }
   const sum = listed.reduce((total, count) => total + count, 0)
@@ -255,63 +268,4 @@ function resolveCut(
       'leave stages out to cut by modelled cost',
     )
   return listed
-}
-
-/** Generated or read, then checked; one stage on each pipeline coordinate. */
-function resolveSchedule(plan: PlanDocument, report: Report): Schedule | undefined {
-  const { pipeline } = plan.mesh
-  const { microbatches } = plan.batch
-  const chosen = plan.schedule
-  if (!('text' in chosen)) {
-    try {
-      const made = generateSchedule(chosen.name, chainStages(pipeline, microbatches), chosen.parameters)
-      const [finding] = validateSchedule(made, { limit: 1 })
-      if (finding !== undefined) throw internalError(`schedule ${chosen.name}: ${finding.message}`)
-      return made
-    } catch (error) {
-      if (!(error instanceof MeshwrightError)) throw error
-      return report('PLAN_SCHEDULE', ['schedule'], error.message, error.hint)
-    }
-  }
-  const path = ['schedule', 'text']
-  const schedule = parseSchedule(chosen.text)
-  if (schedule.stages !== pipeline)
-    return report(
-      'PLAN_SCHEDULE',
-      path,
-      `the schedule has ${schedule.stages} stages, but mesh.pipeline is ${pipeline}`,
-      `set mesh.pipeline to ${schedule.stages}, or write the schedule for ${pipeline}`,
-    )
-  if (schedule.microbatches !== microbatches)
-    return report(
-      'PLAN_SCHEDULE',
-      path,
-      `the schedule has ${schedule.microbatches} micro-batches, but batch.microbatches is ${microbatches}`,
-      `set batch.microbatches to ${schedule.microbatches}, or write the schedule for ${microbatches}`,
-    )
-  const misplaced = schedule.placement.findIndex((actor, stage) => actor !== stage)
-  if (misplaced >= 0 || schedule.actors.length !== pipeline)
-    return report(
-      'PLAN_SCHEDULE',
-      path,
-      misplaced >= 0
-        ? `the schedule places stage ${misplaced} on actor ${schedule.placement[misplaced]}`
-        : `the schedule has ${schedule.actors.length} actors for ${pipeline} stages`,
-      'a plan has one stage on each pipeline coordinate: stage s on actor s',
-    )
-  const part = schedule.actors
-    .flat()
-    .flatMap(entryActions)
-    .find(({ slice, unit }) => slice !== undefined || unit !== undefined)
-  if (part !== undefined)
-    return report(
-      'PLAN_SCHEDULE',
-      path,
-      `${formatAction(part)} names a ${part.slice === undefined ? 'unit' : 'slice'}, which a plan cannot run yet`,
-      'write one action for each stage and micro-batch, as 0F1',
-    )
-  const findings = validateSchedule(schedule, { limit: 10 })
-  for (const finding of findings)
-    report('PLAN_SCHEDULE', path, [finding.message, ...(finding.grid ?? [])].join('\n'), finding.hint)
-  return findings.length === 0 ? schedule : undefined
 }

@@ -1,13 +1,16 @@
 import * as z from 'zod'
 import { learningRates, optimizers, type SettingInfo } from '../optimizers/index.ts'
 import { type ParameterRule, scheduleGenerators, scheduleLimits } from '../schedule/index.ts'
+import { recomputeSchema } from './recompute.ts'
 import { sizePattern } from './sizes.ts'
+import { zeroSchema } from './zero.ts'
 
-/** Most replicas of a stage, and most ranks of a plan. */
+/** Most replicas of an actor, and most ranks of a plan. */
 export const maximumRanks = 65_536
 
 /** The registries' parameters, as schemas: one place says what they are. */
 function parameterSchema(rule: ParameterRule): z.ZodType {
+  if (rule.kind === 'boolean') return z.boolean().default(rule.default).meta({ description: rule.summary })
   const value: z.ZodType =
     rule.kind === 'choice'
       ? z.enum(Object.keys(rule.choices) as [string, ...string[]])
@@ -68,18 +71,33 @@ const model = z.union([
   z.strictObject({ config: file.meta({ description: 'a Hugging Face config.json' }), weights }),
 ])
 
+const time = z.number().min(0)
+const times = z
+  .union([time, z.array(time).min(1).max(scheduleLimits.stages)])
+  .meta({ title: 'a time, zero or more, or a list of them by stage' })
+
+const costs = z
+  .strictObject({ F: times, I: times, W: times, hop: time.default(0) })
+  .nullable()
+  .default(null)
+  .meta({ description: 'times of a stage and of a hop between actors, for schedules that search' })
+
 const schedule = z.union([
   namesOf(scheduleGenerators.keys()),
   z.strictObject({ text: z.string().min(1).meta({ description: 'the schedule in full, in its text form' }) }),
+  z.strictObject({ file: file.meta({ description: 'a file that has the schedule in full' }) }),
   namedSchema(
     'name',
     '1f1b',
     [...scheduleGenerators.values()].map(({ name, summary, parameters }) => ({
       name,
       summary,
-      settings: Object.fromEntries(
-        Object.entries(parameters).map(([parameter, rule]) => [parameter, parameterSchema(rule)]),
-      ),
+      settings: {
+        ...Object.fromEntries(
+          Object.entries(parameters).map(([parameter, rule]) => [parameter, parameterSchema(rule)]),
+        ),
+        costs,
+      },
     })),
   ),
 ])
@@ -140,13 +158,13 @@ export const planSchema: z.ZodType = z
         pipeline: z
           .int()
           .min(1)
-          .max(scheduleLimits.stages)
+          .max(scheduleLimits.actors)
           .default(1)
-          .meta({ description: 'pipeline stages' }),
+          .meta({ description: 'actors of the pipeline; a schedule places one stage or several on each' }),
         data: z
-          .union([replicas, z.array(replicas).min(1).max(scheduleLimits.stages)])
+          .union([replicas, z.array(replicas).min(1).max(scheduleLimits.actors)])
           .default(1)
-          .meta({ description: 'replicas of every stage, or a list: of each' }),
+          .meta({ description: 'replicas of every actor, or a list: of each' }),
       })
       .prefault({}),
     stages: z
@@ -158,7 +176,7 @@ export const planSchema: z.ZodType = z
       .meta({
         description: 'layers of each stage; left out: cut by modelled cost, embedding and head counted',
       }),
-    schedule: schedule.default('1f1b').meta({ description: 'order of the micro-batches on each stage' }),
+    schedule: schedule.default('1f1b').meta({ description: 'order of the micro-batches on each actor' }),
     batch: z
       .strictObject({
         samples: z
@@ -186,6 +204,8 @@ export const planSchema: z.ZodType = z
       .enum(['f32', 'f64'])
       .default('f32')
       .meta({ description: 'of parameters, activations, gradients and moments alike' }),
+    zero: zeroSchema,
+    recompute: recomputeSchema,
     optimizer: optimizer.default('adamw').meta({ description: 'how gradients become updates' }),
     learningRate: learningRate
       .prefault({ kind: 'cosine' })

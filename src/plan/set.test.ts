@@ -40,6 +40,7 @@ describe('setPlan', () => {
     expect(setPlan(base, ['schedule={name: 1f1b, maxInFlight: 2}']).schedule).toEqual({
       name: '1f1b',
       parameters: { warmup: 'a', maxInFlight: 2 },
+      costs: null,
     })
     expect(setPlan(base, ['memory.deviceBytes=2GiB', 'data.file=a=b.txt'])).toMatchObject({
       memory: { deviceBytes: 2 ** 31 },
@@ -57,7 +58,11 @@ describe('setPlan', () => {
     })
     expect(setPlan(base, ['optimizer.name=sgd']).optimizer.settings['weightDecay']).toBe(0)
     expect(setPlan(base, ['optimizer.name=adamw'])).toEqual(base)
-    expect(setPlan(base, ['schedule.name=gpipe']).schedule).toEqual({ name: 'gpipe', parameters: {} })
+    expect(setPlan(base, ['schedule.name=gpipe']).schedule).toEqual({
+      name: 'gpipe',
+      parameters: {},
+      costs: null,
+    })
     expect(setPlan(base, ['learningRate.kind=constant']).learningRate).toEqual({
       kind: 'constant',
       settings: { peak: 0.1, warmupSteps: 0 },
@@ -65,7 +70,12 @@ describe('setPlan', () => {
     const text = 'schedule 1\nstages 1 on 0\nmicrobatches 4\nactor 0:\n'
     const inFull = setPlan(base, [`schedule.text=${JSON.stringify(text)}`])
     expect(inFull.schedule).toEqual({ text })
-    expect(setPlan(inFull, ['schedule.name=gpipe']).schedule).toEqual({ name: 'gpipe', parameters: {} })
+    expect(setPlan(inFull, ['schedule.file=own.txt']).schedule).toEqual({ file: 'own.txt' })
+    expect(setPlan(inFull, ['schedule.name=gpipe']).schedule).toEqual({
+      name: 'gpipe',
+      parameters: {},
+      costs: null,
+    })
   })
 
   it.each([
@@ -113,15 +123,21 @@ const documents: fc.Arbitrary<PlanDocument> = fc
     ),
     stages: fc.option(fc.array(fc.integer({ min: 1, max: 99 }), { minLength: 1 })),
     schedule: fc.constantFrom<PlanDocument['schedule']>(
-      { name: 'gpipe', parameters: {} },
-      { name: '1f1b', parameters: { warmup: 'b', maxInFlight: null } },
-      { name: '1f1b', parameters: { warmup: 'a', maxInFlight: 7 } },
+      { name: 'gpipe', parameters: {}, costs: null },
+      {
+        name: '1f1b',
+        parameters: { warmup: 'b', maxInFlight: null },
+        costs: { F: [1, 2], I: 0, W: 0.5, hop: 1e-3 },
+      },
+      { name: '1f1b', parameters: { warmup: 'a', maxInFlight: 7 }, costs: null },
+      { file: 'a b/c.txt' },
       { text: 'schedule 1\nstages 1 on 0\nmicrobatches 1\nactor 0: 0F0 # x: "y"\n' },
       { text: '\n schedule 1\r\n\nstages 1 on 0\nmicrobatches 1\nactor 0: 0F0' },
     ),
     samples: fc.integer({ min: 1, max: 2 ** 31 - 1 }),
     sequence: fc.option(fc.integer({ min: 1, max: 4096 })),
     dtype: fc.constantFrom('f32', 'f64'),
+    recompute: fc.constantFrom<PlanDocument['recompute']>('none', 'attention', 'full', [0, 'h.1', 7]),
     optimizer: fc.constantFrom('adamw', 'sgd'),
     number: fc.double({ min: 0, minExcluded: true, max: 0.99, noNaN: true }),
     kind: fc.constantFrom('constant', 'linear', 'cosine'),
@@ -144,6 +160,7 @@ const documents: fc.Arbitrary<PlanDocument> = fc
       batch: { samples: draw.samples, microbatches: 4 },
       sequence: draw.sequence,
       dtype: draw.dtype,
+      recompute: draw.recompute,
       clip: draw.clip,
       reduction: { bucketBytes: draw.bytes },
       memory: { deviceBytes: draw.budget },

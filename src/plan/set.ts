@@ -75,7 +75,7 @@ function parseOverride(text: string): Override {
 /** Keys of which a mapping has one: setting one drops the others. */
 const exclusive: readonly (readonly string[])[] = [
   ['model.name', 'model.config'],
-  ['schedule.text', 'schedule.name'],
+  ['schedule.text', 'schedule.file', 'schedule.name'],
   ['batch.mbs', 'batch.microbatches'],
 ]
 
@@ -118,7 +118,7 @@ function apply(document: Record<string, unknown>, { path, value, text }: Overrid
   const mapping = ownProperty(document, group)
   if (!isMapping(mapping)) return
   const set = path.join('.')
-  if (set === 'schedule.text') document['schedule'] = { text: value }
+  if (set === 'schedule.text' || set === 'schedule.file') document['schedule'] = { [path[1]!]: value }
   for (const keys of exclusive)
     if (keys.includes(set)) for (const other of keys) if (other !== set) remove(mapping, other.split('.')[1]!)
   if (['schedule.name', 'optimizer.name', 'learningRate.kind'].includes(set))

@@ -14,24 +14,32 @@ export function shrinkLayers(layers: readonly number[]): number[] {
 }
 
 /**
- * Replicas of each stage, few enough for `limit` ranks in all: the same ratios if they fit, else the same order and the
- * same answers to which neighbour divides which, else one each.
+ * Replicas of each actor, few enough for `limit` ranks in all: the same ratios if they fit, else the same order and, of
+ * actors that are `neighbours`, the same answers to which divides which, else one each.
  */
-export function shrinkReplicas(replicas: readonly number[], limit: number): number[] {
+export function shrinkReplicas(
+  replicas: readonly number[],
+  limit: number,
+  neighbours: readonly (readonly [number, number])[],
+): number[] {
   const total = (counts: readonly number[]): number => counts.reduce((sum, count) => sum + count, 0)
   if (total(replicas) <= limit) return [...replicas]
   const divisor = replicas.reduce(greatestCommonDivisor)
   const ratios = replicas.map((count) => count / divisor)
-  const isKept = ratios.every((count, stage) => count > 1 === replicas[stage]! > 1)
+  const isKept = ratios.every((count, actor) => count > 1 === replicas[actor]! > 1)
   const scaled = isKept ? ratios : ratios.map((count) => 2 * count)
   if (total(scaled) <= limit) return scaled
-  return shrinkClasses(replicas, limit) ?? replicas.map(() => 1)
+  return shrinkClasses(replicas, limit, neighbours) ?? replicas.map(() => 1)
 }
 
 /** Most different numbers of replicas that are searched: the search is over all assignments. */
 const maximumDistinct = 4
 
-function shrinkClasses(replicas: readonly number[], limit: number): number[] | undefined {
+function shrinkClasses(
+  replicas: readonly number[],
+  limit: number,
+  neighbours: readonly (readonly [number, number])[],
+): number[] | undefined {
   const distinct = [...new Set(replicas)].sort((a, b) => a - b)
   if (distinct.length > maximumDistinct) return undefined
   const divides = (a: number, b: number): boolean => b % a === 0
@@ -46,11 +54,11 @@ function shrinkClasses(replicas: readonly number[], limit: number): number[] | u
     const counts = replicas.map((count) => chosen[distinct.indexOf(count)]!)
     const total = counts.reduce((sum, count) => sum + count, 0)
     if (total > (best === undefined ? limit : best.total - 1)) return
-    const keeps = counts.slice(1).every((count, stage) => {
-      const [before, now] = [replicas[stage]!, replicas[stage + 1]!]
+    const keeps = neighbours.every(([a, b]) => {
+      const [before, now] = [replicas[a]!, replicas[b]!]
       return (
-        divides(before, now) === divides(counts[stage]!, count) &&
-        divides(now, before) === divides(count, counts[stage]!)
+        divides(before, now) === divides(counts[a]!, counts[b]!) &&
+        divides(now, before) === divides(counts[b]!, counts[a]!)
       )
     })
     if (keeps) best = { counts, total }

@@ -1,5 +1,7 @@
 import type { FloatDType } from '../graph/index.ts'
-import type { ScheduleParameters } from '../schedule/index.ts'
+import type { GivenCosts, ScheduleParameters } from '../schedule/index.ts'
+import type { PlanRecompute } from './recompute.ts'
+import type { PlanZero } from './zero.ts'
 
 /**
  * Everything that a person decides about a training run and nothing that follows from it, defaults filled in. `null`
@@ -18,6 +20,8 @@ export interface PlanDocument {
   /** Tokens of a sample; null: the model's context. */
   readonly sequence: number | null
   readonly dtype: FloatDType
+  readonly zero: PlanZero
+  readonly recompute: PlanRecompute
   readonly optimizer: PlanOptimizer
   readonly learningRate: PlanLearningRate
   /** Largest norm of all gradients together; null: no clipping. */
@@ -46,15 +50,23 @@ export interface PlanData {
 }
 
 export interface PlanMesh {
+  /** Actors: a schedule places one stage or several on each. */
   readonly pipeline: number
-  /** Replicas: of every stage, or of each. */
+  /** Replicas: of every actor, or of each. */
   readonly data: number | readonly number[]
 }
 
-/** By the name of a generator, with all its parameters, or in full in the schedule text form. */
+/** By the name of a generator, with all its parameters, or in full, in the text form of schedules or in a file. */
 export type PlanSchedule =
-  | { readonly name: string; readonly parameters: ScheduleParameters }
+  | {
+      readonly name: string
+      readonly parameters: ScheduleParameters
+      /** For generators that search; null: every F, I and W takes one unit, a hop nothing. */
+      readonly costs: GivenCosts | null
+    }
   | { readonly text: string }
+  /** Relative to the plan's folder. Whoever reads files puts what is in it in its place (`withScheduleText`). */
+  | { readonly file: string }
 
 export interface PlanBatch {
   /** Samples of one step, over all ranks. */

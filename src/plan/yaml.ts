@@ -15,7 +15,7 @@ import type { Path } from './describe.ts'
 import { PlanError, type PlanProblem } from './problems.ts'
 
 /** Longest plan that is read, in characters. */
-const maximumLength = 1 << 20
+const maximumLength = 1 << 22
 /** What aliases (`*x`) may repeat; a plan needs none. */
 const maximumAliases = 64
 /** Most complaints about the form of one text. */

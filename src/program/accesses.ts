@@ -1,5 +1,5 @@
 import { byteSize, bytesPerElement, elementCount } from '../graph/index.ts'
-import type { BufferSpec, Instruction, Operand, Region, Role } from './types.ts'
+import type { BufferSpec, CollectivePart, Instruction, Operand, Region, Role } from './types.ts'
 
 export interface ValueAccess extends Operand {
   /** `update` reads what is there and writes over it. */
@@ -21,7 +21,14 @@ export function visitAccesses(
         visit(plainOperand(part), part.direction === 'send' ? 'read' : 'write')
       return
     case 'collective':
-      visit(instruction.operand, 'update')
+      for (const { source, result } of instruction.parts) {
+        if (isInPlace({ source, result })) {
+          visit(source, 'update')
+          continue
+        }
+        visit(source, 'read')
+        visit(plainOperand(result), result.mode === 'add' ? 'update' : 'write')
+      }
       return
     case 'move':
       visit({ value: instruction.value }, instruction.direction === 'in' ? 'write' : 'read')
@@ -29,6 +36,16 @@ export function visitAccesses(
     case 'free':
       return
   }
+}
+
+/** A part of a collective that leaves its result where its source was. */
+export function inPlace(operand: Operand): CollectivePart {
+  return { source: operand, result: { ...operand, mode: 'set' } }
+}
+
+/** Whether a collective leaves its result where its source was. */
+export function isInPlace({ source, result }: CollectivePart): boolean {
+  return source.value === result.value && source.region === result.region
 }
 
 /** Of few shapes, so that what walks millions of operands stays fast. */
@@ -49,6 +66,14 @@ export function valueAccesses(instruction: Instruction): ValueAccess[] {
 export function operandRows(role: Role, operand: Operand): Region {
   const region = operand.region === undefined ? undefined : role.regions[operand.region]
   return region ?? { start: 0, end: valueRows(role, operand.value) }
+}
+
+/** Elements of the operand's buffer that it covers. */
+export function operandElements(role: Role, operand: Operand): Region {
+  const { start, end } = operandRows(role, operand)
+  const shape = role.buffers[role.values[operand.value]?.buffer ?? -1]?.shape ?? []
+  const rowElements = elementCount(shape.slice(1))
+  return { start: start * rowElements, end: end * rowElements }
 }
 
 export function valueRows(role: Role, value: number): number {
@@ -84,7 +109,14 @@ export function slotBytes(buffer: Pick<BufferSpec, 'dtype' | 'shape'>): number {
 /** A cache line. */
 export const arenaAlignment = 64
 
-/** Bytes of a role's static arena: every slot of every buffer. */
-export function arenaBytes(role: Role): number {
-  return role.buffers.reduce((sum, buffer) => sum + buffer.slots * slotBytes(buffer), 0)
+/** Bytes of one slot of each pool of a role. */
+export function poolSlotBytes({ buffers, pools }: Pick<Role, 'buffers' | 'pools'>): number[] {
+  const bytes = pools.map(() => 0)
+  for (const buffer of buffers) bytes[buffer.pool] = Math.max(bytes[buffer.pool] ?? 0, slotBytes(buffer))
+  return bytes
+}
+
+/** Bytes of a role's static arena: every slot of every pool. */
+export function arenaBytes(role: Pick<Role, 'buffers' | 'pools'>): number {
+  return poolSlotBytes(role).reduce((sum, bytes, pool) => sum + (role.pools[pool]?.slots ?? 0) * bytes, 0)
 }

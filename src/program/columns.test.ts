@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { encodeInstructions, readInstruction, readInstructions } from './columns.ts'
-import type { Instruction, Operand, TransferPart, Write } from './types.ts'
+import type { CollectiveOperation, Instruction, Operand, TransferPart, Write } from './types.ts'
 
 const small = fc.nat(1000)
 const operand: fc.Arbitrary<Operand> = fc
@@ -13,6 +13,18 @@ const write: fc.Arbitrary<Write> = fc
 const part: fc.Arbitrary<TransferPart> = fc
   .tuple(operand, fc.constantFrom('send' as const, 'recv' as const), small, small)
   .map(([place, direction, transfer, peer]) => ({ ...place, direction, transfer, peer }))
+
+const operations: readonly CollectiveOperation[] = [
+  'allReduce',
+  'reduceScatter',
+  'allGather',
+  'broadcast',
+  'reduce',
+  'gather',
+  'scatter',
+  'allToAll',
+  'permute',
+]
 
 const instruction: fc.Arbitrary<Instruction> = fc.oneof(
   fc
@@ -28,15 +40,26 @@ const instruction: fc.Arbitrary<Instruction> = fc.oneof(
         action === 0 ? { kind: 'run', ...run } : { kind: 'run', ...run, action: action - 1 },
     ),
   fc.record({ kind: fc.constant('exchange' as const), stream: small, parts: fc.array(part) }),
-  fc.record({
-    kind: fc.constant('collective' as const),
-    stream: small,
-    collective: small,
-    operation: fc.constant('allReduce' as const),
-    reduce: fc.constantFrom('sum' as const, 'max' as const),
-    group: small,
-    operand,
-  }),
+  fc
+    .record({
+      stream: small,
+      collective: small,
+      operation: fc.constantFrom(...operations),
+      reduce: fc.constantFrom(undefined, 'sum' as const, 'max' as const),
+      group: small,
+      parts: fc.array(fc.tuple(operand, write).map(([source, result]) => ({ source, result }))),
+      root: fc.option(small, { nil: undefined }),
+      shift: fc.integer({ min: 0, max: 9 }),
+    })
+    .map(
+      ({ reduce, root, shift, ...rest }): Instruction => ({
+        kind: 'collective',
+        ...rest,
+        ...(reduce === undefined ? {} : { reduce }),
+        ...(root === undefined ? {} : { root }),
+        ...(shift === 0 ? {} : { shift }),
+      }),
+    ),
   fc.record({
     kind: fc.constant('move' as const),
     stream: small,

@@ -1,18 +1,35 @@
 import { internalError } from '../base/index.ts'
-import type { Instruction, InstructionColumns, Operand, TransferPart, Write } from './types.ts'
+import type {
+  CollectivePart,
+  Instruction,
+  InstructionColumns,
+  Operand,
+  TransferPart,
+  Write,
+} from './types.ts'
 
 /**
  * Instructions as integer columns: some 25 times cheaper to build and walk than objects. Operands of each kind, after
  * `region + 1` (0 is "whole"):
  *   run         action + 1, reads, { value, region } ..., { value, region, add } ...
  *   exchange    { receive, transfer, value, region, peer } ...
- *   collective  operation, reduce, group, value, region
+ *   collective  operation, reduce, group, root + 1, shift, { source, region, result, region, add } ...
  *   move        out, name, value
  *   free        value ...
  */
 const kinds = ['run', 'exchange', 'collective', 'move', 'free'] as const
-const operations = ['allReduce'] as const
-const reductions = ['sum', 'max'] as const
+const operations = [
+  'allReduce',
+  'reduceScatter',
+  'allGather',
+  'broadcast',
+  'reduce',
+  'gather',
+  'scatter',
+  'allToAll',
+  'permute',
+] as const
+const reductions = [undefined, 'sum', 'max', 'mean'] as const
 
 export function encodeInstructions(instructions: Iterable<Instruction>): InstructionColumns {
   const encoder = new InstructionEncoder()
@@ -55,8 +72,12 @@ export class InstructionEncoder {
       case 'collective':
         target = instruction.collective
         operands.push(operations.indexOf(instruction.operation), reductions.indexOf(instruction.reduce))
-        operands.push(instruction.group)
-        this.operand(instruction.operand)
+        operands.push(instruction.group, (instruction.root ?? -1) + 1, instruction.shift ?? 0)
+        for (const { source, result } of instruction.parts) {
+          this.operand(source)
+          this.operand(result)
+          operands.push(result.mode === 'add' ? 1 : 0)
+        }
         break
       case 'move':
         operands.push(instruction.direction === 'out' ? 1 : 0, this.name(instruction.port), instruction.value)
@@ -132,16 +153,28 @@ export function readInstruction(code: InstructionColumns, index: number): Instru
         })
       return { kind, stream, parts }
     }
-    case 'collective':
+    case 'collective': {
+      const parts: CollectivePart[] = []
+      for (let position = at + 5; position < end; position += 5)
+        parts.push({
+          source: operand(position),
+          result: { ...operand(position + 2), mode: take(position + 4) === 1 ? 'add' : 'set' },
+        })
+      const reduce = reductions[take(at + 1)]
+      const root = take(at + 3) - 1
+      const shift = take(at + 4)
       return {
         kind,
         stream,
         collective: target,
         operation: operations[take(at)]!,
-        reduce: reductions[take(at + 1)]!,
+        ...(reduce === undefined ? {} : { reduce }),
         group: take(at + 2),
-        operand: operand(at + 3),
+        parts,
+        ...(root < 0 ? {} : { root }),
+        ...(shift === 0 ? {} : { shift }),
       }
+    }
     case 'move':
       return {
         kind,

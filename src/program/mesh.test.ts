@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { coordinatesOf, groupRanks, peerRank, rankAt, rankCount, roleRanks } from './mesh.ts'
+import { coordinatesOf, groupRanks, peerRank, rankAt, rankCount, replicaIndex, roleRanks } from './mesh.ts'
 import type { Group, ProgramMesh, Role } from './types.ts'
 
 const axes = fc
@@ -72,6 +72,29 @@ describe('the mesh', () => {
         }
       }),
     )
+  })
+
+  it('counts replicas along all data axes, and along no other', () => {
+    const mesh = {
+      submeshes: [
+        [
+          { name: 'data.replica', size: 2 },
+          { name: 'tensor', size: 2 },
+          { name: 'data.shard', size: 3 },
+          { name: 'database', size: 1 },
+        ],
+        [{ name: 'data', size: 4 }],
+        [{ name: 'tensor', size: 2 }],
+      ],
+    }
+    const places = all(mesh).map((rank) => {
+      const { pipeline, axes } = coordinatesOf(mesh, rank)
+      const { index, count } = replicaIndex(mesh, pipeline, axes)
+      return `${index}/${count}`
+    })
+    const six = (...indices: number[]): string[] => indices.map((index) => `${index}/6`)
+    expect(places.slice(0, 12)).toEqual(six(0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5))
+    expect(places.slice(12)).toEqual(['0/4', '1/4', '2/4', '3/4', '0/1', '0/1'])
   })
 
   it('finds peers by their coordinates, rounded down', () => {

@@ -7,6 +7,11 @@ export interface Coordinates {
   readonly axes: Readonly<Record<string, number>>
 }
 
+/** Whether ranks along an axis do the same to samples of their own. Along any other they share the work on one sample. */
+export function isReplicaAxis(name: string): boolean {
+  return name === 'data' || name.startsWith('data.')
+}
+
 /** Ranks of the sub-mesh at `pipeline`: the first, and how many. */
 export function submeshRanks(mesh: ProgramMesh, pipeline: number): { first: number; count: number } {
   let first = 0
@@ -52,6 +57,25 @@ export function rankAt(mesh: ProgramMesh, coordinates: Coordinates): number | un
     offset = offset * axis.size + coordinate
   }
   return submeshRanks(mesh, coordinates.pipeline).first + offset
+}
+
+/**
+ * Place of the ranks at these coordinates among the replicas of their stage, which share the samples of every
+ * micro-batch: along all axes named `data` or `data.…`, of which the first varies slowest.
+ */
+export function replicaIndex(
+  mesh: ProgramMesh,
+  pipeline: number,
+  axes: Coordinates['axes'],
+): { readonly index: number; readonly count: number } {
+  let index = 0
+  let count = 1
+  for (const { name, size } of mesh.submeshes[pipeline] ?? []) {
+    if (!isReplicaAxis(name)) continue
+    index = index * size + (axes[name] ?? 0)
+    count *= size
+  }
+  return { index, count }
 }
 
 /** Where `peer` is for the rank at `own`; undefined where no rank is there. */

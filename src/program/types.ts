@@ -1,5 +1,5 @@
-import type { DType, Graph } from '../graph/index.ts'
-import type { Action } from '../schedule/index.ts'
+import type { DType, Graph, TensorType } from '../graph/index.ts'
+import type { Action, Phase } from '../schedule/index.ts'
 
 /**
  * The compiled plan. A role is one instruction list shared by all ranks that do the same up to their coordinates. The
@@ -21,14 +21,22 @@ export interface Program {
 export interface ProgramMesh {
   /** One sub-mesh for each pipeline coordinate: stages may differ in replicas. */
   readonly submeshes: readonly (readonly MeshAxis[])[]
+  /** Ranks that differ only in these axes share one device. Left out: every rank has a device of its own. */
+  readonly sharedOver?: readonly string[]
 }
 
 /** What a complete step has to do: every action of the method once, for each stage and micro-batch. */
 export interface Work {
-  /** One of the schedule room's methods: which phases make a step complete. */
-  readonly method: 'gradient' | 'infer'
+  /** One of the schedule room's methods, which says which phases make a step complete; or the program says it itself. */
+  readonly method: 'gradient' | 'infer' | 'declared'
   readonly stages: number
   readonly microbatches: number
+  /** Of `declared`: phases that every stage goes through, in order of their letters' first use; often none. */
+  readonly phases?: readonly Phase[]
+  /** Of `declared`: parts of every micro-batch that go through the phases one by one. */
+  readonly slices?: number
+  /** A result of the step: it is repeated until that is not 0. */
+  readonly until?: PortName
 }
 
 export interface MeshAxis {
@@ -38,8 +46,13 @@ export interface MeshAxis {
 
 export interface Stream {
   readonly name: string
-  /** What the stream occupies: two streams on one resource take turns. */
-  readonly resource: 'compute' | 'network' | 'host'
+  /** What the stream occupies: two streams on one resource take turns. `host`: between device and host; `cpu`: the host's processors. */
+  readonly resource: 'compute' | 'network' | 'host' | 'cpu'
+  /**
+   * `ready`: an engine may take the first instruction of the stream's list whose operands are there instead of the next. The
+   * list's own order is one of those it may take, so what is proven of that holds: others wait for a part of what it waits for.
+   */
+  readonly order?: 'ready'
 }
 
 /** Ranks that agree on every axis but `axes`; with `pipeline` among them, only at the coordinates `pipelines` if given. */
@@ -72,10 +85,24 @@ export interface KernelTask {
 /**
  * - `sumSquares`: (x region, owner scalar) -> float64 scalar: owner * sum of squares, accumulated in float64 in order;
  *   mode `add` adds to what is there.
+ * - `copy`: (x) -> as many elements of the same dtype, wherever they lie: between tiers, into a ring of slots, to another name.
  */
-export type KernelName = 'sumSquares'
+export type KernelName = 'sumSquares' | 'copy'
 
-export type Task = GraphTask | KernelTask
+/** What a program says of a task that nothing here can run yet: enough to check, simulate and draw it. */
+export interface MissingTask {
+  readonly kind: 'missing'
+  readonly name: string
+  readonly hash: string
+  /** What it would do, for a person. */
+  readonly missing: string
+  readonly reads: readonly TensorType[]
+  readonly writes: readonly TensorType[]
+  /** In units of one forward, for simulation. */
+  readonly cost?: number
+}
+
+export type Task = GraphTask | KernelTask | MissingTask
 
 /** How one operand of a `run` feeds inputs of the task's graph (indices into `graph.inputs`). */
 export type ReadPort =
@@ -117,12 +144,19 @@ export interface Role {
   /** Only ranks whose coordinate on `axis` is `remainder` modulo `modulus`. */
   readonly where?: { readonly axis: string; readonly modulus: number; readonly remainder: number }
   readonly buffers: readonly BufferSpec[]
+  readonly pools: readonly SlotPool[]
   /** Instances of buffers that instructions name. */
   readonly values: readonly ValueInstance[]
   readonly peers: readonly Peer[]
   readonly regions: readonly Region[]
   readonly actions: readonly Action[]
   readonly code: InstructionColumns
+}
+
+/** Places that buffers of one dtype, element count and tier share. */
+export interface SlotPool {
+  /** Values that may be live at once. */
+  readonly slots: number
 }
 
 export type Tier = 'device' | 'host'
@@ -133,25 +167,40 @@ export interface BufferSpec {
   /** On this rank. */
   readonly shape: readonly number[]
   readonly tier: Tier
-  /** Instances that may be live at once; instance i of `values` lives at its `slot`. */
-  readonly slots: number
-  /** Lives from step to step. Its instance with step 0 is read, the one with step 1 is what the step leaves. */
+  /** Index into `Role.pools`: where its instances live. Those of state and constants are of no other buffer. */
+  readonly pool: number
+  /**
+   * Lives from step to step. Its instance with step 0 is read, the one with step 1 is what the step leaves; those before 0
+   * are what earlier steps left, as many as instructions name.
+   */
   readonly state?: boolean
   /** What the regions of a flat buffer hold, in order. */
   readonly pack?: readonly PackEntry[]
+  /** The rank holds its block of each segment of the pack, one after the other: see `heldBlocks`. */
+  readonly shard?: Shard
   /**
    * Group over whose ranks the buffer's values are terms of one sum, until an all-reduce over it: nobody else may read
    * them before. Undefined where a rank's value is whole by itself.
    */
   readonly sumOver?: string
+  /** A term may be read before the sum is made, on purpose: another computation, which no serial training equals. */
+  readonly unsynced?: true
   /** Filled once for each rank: 1 where the coordinate of every axis is 0, else 0. */
   readonly constant?: { readonly isZero: readonly string[] }
+}
+
+/** How a pack is dealt out: each segment in equal blocks to the ranks along `axes`, of which the first varies slowest. */
+export interface Shard {
+  readonly axes: readonly string[]
+  /** Ranges of the whole pack's elements, padding included; together they are all of it. */
+  readonly segments: readonly Region[]
 }
 
 export interface PackEntry {
   /** Full name of the parameter. */
   readonly name: string
   readonly shape: readonly number[]
+  /** In elements of the whole pack, also where the rank holds but a shard of it. */
   readonly offset: number
   /** This stage is the one that counts it (norms, checkpoints): the lowest that holds it. */
   readonly owned: boolean
@@ -164,6 +213,11 @@ export interface ValueInstance {
   readonly microbatch?: number
   /** Offset from the current step, for state. */
   readonly step?: number
+  /** Part of the micro-batch's sequence. */
+  readonly slice?: number
+  /** For what is made anew for each window of actions, such as gathered parameters. */
+  readonly window?: number
+  /** Where it lives in the pool of its buffer. */
   readonly slot: number
 }
 
@@ -208,7 +262,35 @@ export interface TransferPart extends Operand {
   readonly peer: number
 }
 
-export type CollectiveOperation = 'allReduce'
+/**
+ * What members do, in rank order of the group; "block i" is the i-th of as many equal ranges of rows as there are members.
+ *
+ * - `allReduce`: every result is the reduction of all sources
+ * - `reduceScatter`: the result of member i is the reduction of block i of all sources
+ * - `allGather`: every result is all sources, one after the other
+ * - `broadcast`: every result is the source of the root
+ * - `reduce`: the result of the root is the reduction of all sources; that of the others is zero
+ * - `gather`: as `allGather` at the root; that of the others is zero
+ * - `scatter`: the result of member i is block i of the root's source
+ * - `allToAll`: block j of the result of member i is block i of member j's source
+ * - `permute`: the result of member i is the source of member i - shift, around the end
+ */
+export type CollectiveOperation =
+  | 'allReduce'
+  | 'reduceScatter'
+  | 'allGather'
+  | 'broadcast'
+  | 'reduce'
+  | 'gather'
+  | 'scatter'
+  | 'allToAll'
+  | 'permute'
+
+/** A collective works on one pair of operands or on several at once. In place where both are the same rows. */
+export interface CollectivePart {
+  readonly source: Operand
+  readonly result: Write
+}
 
 /** How one reads the columns. */
 export type Instruction =
@@ -228,14 +310,18 @@ export type Instruction =
       readonly parts: readonly TransferPart[]
     }
   | {
-      /** In place. */
       readonly kind: 'collective'
       readonly stream: number
       readonly collective: number
       readonly operation: CollectiveOperation
-      readonly reduce: 'sum' | 'max'
+      /** Of operations that reduce. */
+      readonly reduce?: 'sum' | 'max' | 'mean'
       readonly group: number
-      readonly operand: Operand
+      readonly parts: readonly CollectivePart[]
+      /** Place in the group, from 0, for operations that have a root. */
+      readonly root?: number
+      /** Of `permute`: how many members further a source goes. */
+      readonly shift?: number
     }
   | {
       /** Between the device and a port of the run (batch in, loss out, …). Ports hold the whole micro-batch's samples. */
@@ -249,7 +335,8 @@ export type Instruction =
 
 /**
  * What a run gives for each step (`tokens`, `labels` by micro-batch; scalars) and takes (`loss`, `gradientNorm`,
- * `gradients`). `tokens` and `labels` are samples; a rank takes its share of the micro-batch by its `data` coordinate.
+ * `gradients`). `tokens` and `labels` are samples; a rank takes its share of the micro-batch by
+ * its place among the replicas of its stage (`replicaIndex`).
  */
 export type PortName = string
 

@@ -4,7 +4,7 @@ export type AccessKind = 'read' | 'write' | 'update'
 
 /**
  * All accesses of all nodes as columns, in the order of insertion; those of one node are its reads, then its writes
- * (of a transfer the source, then the destination; of a collective one for each member). Values are numbered once, in
+ * (of a transfer the source, then the destination; of a collective those of each member, part by part). Values are numbered once, in
  * the order of their first access: everything after that compares numbers.
  */
 export class AccessTable {
@@ -35,7 +35,12 @@ export class AccessTable {
         this.push(node, node.to, node.destination, 'write')
         break
       case 'collective':
-        for (const { actor, operand } of node.members) this.push(node, actor, operand, 'update')
+        for (const { actor, parts } of node.members)
+          for (const { source, result } of parts) {
+            this.push(node, actor, source, result === undefined ? 'update' : 'read')
+            if (result !== undefined)
+              this.push(node, actor, result, result.mode === 'add' ? 'update' : 'write')
+          }
         break
       case 'move':
         this.push(node, node.actor, node.value, node.direction === 'in' ? 'write' : 'read')
@@ -45,8 +50,8 @@ export class AccessTable {
   }
 
   /** Number of a value that some node accesses; undefined where none does. */
-  find(actor: number, { buffer, step, microbatch }: DagValue): number | undefined {
-    return this.numbers[actor]!.get(buffer)?.get(instanceKey(step, microbatch))
+  find(actor: number, value: DagValue): number | undefined {
+    return this.numbers[actor]!.get(value.buffer)?.get(instanceKey(value))
   }
 
   private push(node: DagNode, actor: number, operand: DagOperand, kind: AccessKind): void {
@@ -63,7 +68,7 @@ export class AccessTable {
       instances = new Map()
       byBuffer.set(value.buffer, instances)
     }
-    const key = instanceKey(value.step, value.microbatch)
+    const key = instanceKey(value)
     const known = instances.get(key)
     if (known !== undefined) return known
     instances.set(key, this.values.length)
@@ -71,7 +76,7 @@ export class AccessTable {
   }
 }
 
-/** A step is 0 or 1, where there is one. */
-function instanceKey(step = -1, microbatch = -1): number {
-  return 3 * (microbatch + 1) + step + 1
+/** A step is 0 or 1, where there is one; a window stands alone. */
+function instanceKey({ step = -1, microbatch = -1, window }: DagValue): number {
+  return window === undefined ? 3 * (microbatch + 1) + step + 1 : -1 - window
 }

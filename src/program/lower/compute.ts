@@ -1,21 +1,14 @@
 import { internalError } from '../../base/index.ts'
 import { canonicalHash, elementCount, type Graph, type TensorType } from '../../graph/index.ts'
 import type { Action, Schedule } from '../../schedule/index.ts'
-import { phaseLatency } from '../../schedule/index.ts'
-import type { GraphTask, ReadPort, RowsEntry, Work, WritePort } from '../types.ts'
+import { entryActions, phaseLatency } from '../../schedule/index.ts'
+import type { GraphTask, ReadPort, Region, RowsEntry, Work, WritePort } from '../types.ts'
 import type { Dag, DagOperand, DagValue, DagWrite } from './dag.ts'
-import { replicaGroup, sumGroup } from './groups.ts'
+import { replicaGroup } from './groups.ts'
+import { names } from './names.ts'
+import { parameterPlace } from './places.ts'
 import type { StageInfo } from './stages.ts'
-
-/** Buffer names: what the passes agree on. */
-export const names = {
-  parameters: (stage: number): string => `w${stage}`,
-  gradients: (stage: number): string => `g${stage}`,
-  /** A residual or a value between I and W: `r3` of stage 1 is `r1.3`. */
-  local: (name: string, stage: number): string => `${name[0]}${stage}.${name.slice(1)}`,
-  /** The cotangent of `value` that one of several consumers sends. */
-  cotangentFrom: (value: string, consumer: number): string => `d.${value}@${consumer}`,
-}
+import type { Storage } from './storage.ts'
 
 /** Stages that read a value another stage makes. */
 export function consumers(stages: readonly StageInfo[], value: string): number[] {
@@ -29,28 +22,45 @@ export function lowerCompute(
   dag: Dag,
   stages: readonly StageInfo[],
   schedule: Schedule,
+  storage: Storage,
   method: Work['method'],
 ): void {
-  const makers = stages.map((info) => new StageMaker(dag, stages, info, method))
+  const started = new Set<string>()
+  const makers = stages.map((info) => new StageMaker(dag, stages, info, storage, method, started))
   schedule.actors.forEach((entries) => {
     // Updates follow the last micro-batch whether the schedule names them or not (lowerUpdate).
     const actions = entries
-      .flatMap((entry) => ('pair' in entry ? entry.pair : [entry]))
-      .filter(({ phase }) => phase !== 'U')
+      .flatMap((entry, at) => entryActions(entry).map((action) => ({ action, at })))
+      .filter(({ action }) => action.phase !== 'U')
     let previous: number | undefined
     for (let index = 0; index < actions.length; index++) {
-      const action = actions[index]!
+      const { action, at } = actions[index]!
       const next = actions[index + 1]
+      const { stage: acting } = action
       const fused =
         action.phase === 'F' &&
-        next?.phase === 'B' &&
-        next.stage === action.stage &&
-        next.microbatch === action.microbatch &&
-        stages[action.stage]?.piece.sends.length === 0
+        next?.action.phase === 'B' &&
+        next.action.stage === acting &&
+        next.action.microbatch === action.microbatch &&
+        stages[acting]?.piece.sends.length === 0 &&
+        // One task reads parameters once: not where they are let go in between.
+        storage.parameters(acting, { stage: acting, entry: at }).window ===
+          storage.parameters(acting, { stage: acting, entry: next.at }).window
       if (fused) index++
       const maker = makers[action.stage]
       if (maker === undefined) throw internalError(`no stage ${action.stage}`)
-      previous = maker.run(fused ? { ...action, phase: 'FB' } : action, previous)
+      // In one task, a backward's gradients still belong to its own window.
+      const gradientsAt = actions[index]!.at
+      // What is recomputed for the first half of a backward is there for the second.
+      if (stages[action.stage]!.tasks.R !== undefined && (action.phase === 'B' || action.phase === 'I')) {
+        const { stage, microbatch } = action
+        previous = maker.run({ phase: 'R', stage, microbatch }, { entry: at, gradientsAt, after: previous })
+      }
+      previous = maker.run(fused ? { ...action, phase: 'FB' } : action, {
+        entry: at,
+        gradientsAt,
+        after: previous,
+      })
     }
   })
 }
@@ -58,31 +68,38 @@ export function lowerCompute(
 /** Adds runs of one stage, making each of its tasks once. */
 class StageMaker {
   private readonly tasks = new Map<string, StageTask>()
-  private readonly started = new Set<string>()
+  /** What has been written of accumulators, on all actors. */
+  private readonly started: Set<string>
   private readonly dag: Dag
   private readonly stages: readonly StageInfo[]
   private readonly info: StageInfo
+  private readonly storage: Storage
   private readonly method: Work['method']
 
-  constructor(dag: Dag, stages: readonly StageInfo[], info: StageInfo, method: Work['method']) {
+  constructor(
+    dag: Dag,
+    stages: readonly StageInfo[],
+    info: StageInfo,
+    storage: Storage,
+    method: Work['method'],
+    started: Set<string>,
+  ) {
+    this.storage = storage
+    this.started = started
     this.dag = dag
     this.stages = stages
     this.info = info
     this.method = method
-    const { actor, pack, stage, piece } = info
-    const dtype = graphDtype(piece.graph)
-    const flat = { dtype, shape: [pack.elements] }
-    dag.buffer(actor, names.parameters(stage), flat, { state: true, pack: pack.entries })
-    if (method === 'gradient')
-      dag.buffer(actor, names.gradients(stage), flat, {
-        pack: pack.entries.map((entry) => {
-          const group = sumGroup(stages, info, entry.name)
-          return group === undefined ? entry : { ...entry, sumOver: group.name }
-        }),
-      })
   }
 
-  run(action: Action, after: number | undefined): number {
+  run(
+    action: Action,
+    {
+      entry,
+      gradientsAt,
+      after,
+    }: { readonly entry: number; readonly gradientsAt: number; readonly after: number | undefined },
+  ): number {
     let made = this.tasks.get(action.phase)
     if (made === undefined) {
       made = stageTask(this.info, action.phase, this.stages, this.method)
@@ -93,16 +110,26 @@ class StageMaker {
           })
       this.tasks.set(action.phase, made)
     }
+    const { stage } = this.info
     const at = ({ buffer, index }: StageOperand): DagValue => {
       if (index === 'microbatch') return { buffer, microbatch: action.microbatch }
-      return index === 'step' ? { buffer, step: 0 } : { buffer }
+      if (index === 'none') return { buffer }
+      return 'parameters' in index
+        ? this.storage.parameters(index.parameters, { stage, entry })
+        : this.storage.gradients(index.gradients, { stage, entry: gradientsAt })
     }
-    const reads: DagOperand[] = made.reads.map(at)
+    const reads = made.reads.map((read): DagOperand => {
+      const { region } = read
+      return region === undefined ? at(read) : { ...at(read), region }
+    })
     const writes = made.writes.map((write): DagWrite => {
-      const first = write.index !== 'microbatch' && !this.started.has(write.buffer)
-      if (write.index === 'microbatch') return { ...at(write), mode: 'set' }
-      this.started.add(write.buffer)
-      return { ...at(write), mode: first ? 'set' : 'add' }
+      const value = at(write)
+      if (write.index === 'microbatch') return { ...value, mode: 'set' }
+      const { region } = write
+      const key = `${this.info.actor} ${value.buffer} ${value.window} ${region?.start}`
+      const first = !this.started.has(key)
+      this.started.add(key)
+      return { ...value, ...(region === undefined ? {} : { region }), mode: first ? 'set' : 'add' }
     })
     const latency = [...action.phase].reduce((sum, letter) => sum + phaseLatency(letter), 0)
     return this.dag.add({
@@ -114,14 +141,17 @@ class StageMaker {
       writes,
       action,
       latency,
-      ...(after === undefined ? {} : { after }),
+      ...(after === undefined ? {} : { after: [after] }),
     })
   }
 }
 
 interface StageOperand {
   readonly buffer: string
-  readonly index: 'microbatch' | 'step' | 'none'
+  /** For packs, the stage that keeps them. */
+  readonly index: 'microbatch' | 'none' | { readonly parameters: number } | { readonly gradients: number }
+  /** The part of a pack that is meant. */
+  readonly region?: Region | undefined
   /** Undefined for packs, which are declared by the stage. */
   readonly type: TensorType | undefined
 }
@@ -141,7 +171,7 @@ function stageTask(
 ): StageTask {
   // Without a backward, a forward keeps nothing for it.
   const graph = method === 'infer' ? info.piece.graph : stageGraph(info, phase)
-  const { reads, readPorts } = stageReads(graph, info)
+  const { reads, readPorts } = stageReads(graph, info, stages)
   const { writes, writePorts } = stageWrites(graph, info, reads, readPorts, stages)
   const task: GraphTask = {
     kind: 'graph',
@@ -156,6 +186,9 @@ function stageTask(
 
 function stageGraph({ tasks }: StageInfo, phase: string): Graph {
   switch (phase) {
+    case 'R':
+      if (tasks.R === undefined) throw internalError('nothing is recomputed')
+      return tasks.R
     case 'F':
     case 'B':
     case 'I':
@@ -167,27 +200,51 @@ function stageGraph({ tasks }: StageInfo, phase: string): Graph {
   }
 }
 
-function stageReads(graph: Graph, info: StageInfo): { reads: StageOperand[]; readPorts: ReadPort[] } {
+function stageReads(
+  graph: Graph,
+  info: StageInfo,
+  stages: readonly StageInfo[],
+): { reads: StageOperand[]; readPorts: ReadPort[] } {
   const reads: StageOperand[] = []
   const readPorts: ReadPort[] = []
-  const packed: { input: number; offset: number }[] = []
+  /** By the stage that keeps them; of another stage's pack only the part that is lent. */
+  const packed = new Map<string, PackRead>()
   graph.inputs.forEach((input, index) => {
     const type = graph.values[input.value]!.type
     if (input.kind === 'parameter') {
-      const entry = info.pack.entries.find((candidate) => candidate.name === input.name)
-      if (entry === undefined) throw internalError(`parameter ${input.name} is not in its stage's pack`)
-      packed.push({ input: index, offset: entry.offset })
+      const place = parameterPlace(stages, info, input.name)
+      const { home } = place
+      const region = home === info.stage ? undefined : place.region
+      const key = `${home} ${region?.start}`
+      const read = packed.get(key) ?? { home, region, entries: [] }
+      packed.set(key, read)
+      read.entries.push({ input: index, offset: place.offset - (region?.start ?? 0) })
       return
     }
     readPorts.push({ kind: 'tensor', input: index })
     if (input.kind === 'scalar') reads.push({ buffer: input.name, index: 'none', type })
     else reads.push({ buffer: bufferOf(input.name, info), index: 'microbatch', type })
   })
-  if (packed.length > 0) {
-    readPorts.push({ kind: 'pack', entries: packed })
-    reads.push({ buffer: names.parameters(info.stage), index: 'step', type: undefined })
+  for (const { home, region, entries } of packed.values()) {
+    readPorts.push({ kind: 'pack', entries })
+    reads.push({ buffer: '', index: { parameters: home }, region, type: undefined })
   }
   return { reads, readPorts }
+}
+
+/** What a task reads of the parameters that a stage keeps, as one operand; offsets count from its start. */
+interface PackRead {
+  readonly home: number
+  readonly region: Region | undefined
+  readonly entries: { readonly input: number; readonly offset: number }[]
+}
+
+/** What a task writes of the gradients that a stage keeps, as one operand; offsets count from its start. */
+interface GradientPack {
+  readonly home: number
+  readonly region: Region | undefined
+  readonly entries: { readonly output: number; readonly offset: number }[]
+  readonly rows: RowsEntry[]
 }
 
 function stageWrites(
@@ -200,16 +257,19 @@ function stageWrites(
   const outputIndex = new Map(graph.outputs.map((output, index) => [output.name, index]))
   const writes: StageOperand[] = []
   const writePorts: WritePort[] = []
-  const entries: { output: number; offset: number }[] = []
-  const rows: RowsEntry[] = []
+  const packs = new Map<string, GradientPack>()
   const covered = new Set<string>()
   const used = new Set<number>()
   for (const gradient of info.tasks.gradients) {
-    const entry = info.pack.entries.find((candidate) => candidate.name === gradient.parameter)!
+    const { home, offset: inPack, shape, region } = parameterPlace(stages, info, gradient.parameter)
+    const offset = inPack - (region?.start ?? 0)
+    const key = `${home} ${region?.start}`
+    const pack = packs.get(key) ?? { home, region, entries: [], rows: [] }
     if (gradient.kind === 'dense') {
       const output = outputIndex.get(gradient.output)
       if (output === undefined) continue
-      entries.push({ output, offset: entry.offset })
+      packs.set(key, pack)
+      pack.entries.push({ output, offset })
       covered.add(gradient.parameter)
       used.add(output)
       continue
@@ -233,12 +293,13 @@ function stageWrites(
       used.add(output)
       ids = { output }
     }
-    const rowElements = elementCount(entry.shape.slice(1))
-    rows.push({
+    const rowElements = elementCount(shape.slice(1))
+    packs.set(key, pack)
+    pack.rows.push({
       values,
       ids,
-      offset: entry.offset,
-      rows: entry.shape[0]!,
+      offset,
+      rows: shape[0]!,
       rowElements,
       clears: !covered.has(gradient.parameter),
     })
@@ -252,17 +313,20 @@ function stageWrites(
     else writes.push({ buffer: outputBuffer(output.name, info, stages), index: 'microbatch', type })
   })
   if (covered.size > 0) {
-    const missing = info.pack.entries.find((entry) => !covered.has(entry.name))
-    if (missing !== undefined) throw internalError(`no gradient for ${missing.name}`)
+    const kept = info.pack.entries.map(({ name }) => name)
+    const missing = [...kept, ...info.pack.borrowed.keys()].find((name) => !covered.has(name))
+    if (missing !== undefined) throw internalError(`no gradient for ${missing}`)
+  }
+  for (const { home, region, entries, rows } of packs.values()) {
     writePorts.push({ kind: 'pack', entries, rows })
-    writes.push({ buffer: names.gradients(info.stage), index: 'none', type: undefined })
+    writes.push({ buffer: '', index: { gradients: home }, region, type: undefined })
   }
   return { writes, writePorts }
 }
 
 /** What only this stage's tasks hand each other is its own; what passes between stages goes by the name it has there. */
 function bufferOf(name: string, { stage, piece, tasks }: StageInfo): string {
-  const isHeld = tasks.residuals.includes(name) || tasks.exported.includes(name)
+  const isHeld = [tasks.residuals, tasks.held, tasks.exported].some((list) => list.includes(name))
   const isShared =
     piece.graph.outputs.some((output) => output.name === name) ||
     piece.receives.some((received) => name === `d.${received.name}`)

@@ -1,6 +1,6 @@
 import type { DType } from '../../graph/index.ts'
 import type { Action } from '../../schedule/index.ts'
-import type { BufferSpec, CollectiveOperation, PackEntry, Task } from '../types.ts'
+import type { BufferSpec, CollectiveOperation, PackEntry, Shard, Task } from '../types.ts'
 import { AccessTable } from './accesses.ts'
 
 /**
@@ -14,6 +14,8 @@ export interface DagValue {
   readonly microbatch?: number
   /** Offset from the current step, for state. */
   readonly step?: number
+  /** Instead of a micro-batch: for what is made anew for each window of actions. */
+  readonly window?: number
 }
 
 export interface DagOperand extends DagValue {
@@ -29,6 +31,8 @@ interface NodeCommon {
   readonly id: number
   /** In units of the schedule's latencies. */
   readonly latency: number
+  /** Nodes it comes after, whatever it reads and writes. */
+  readonly after?: readonly number[]
 }
 
 export interface RunNode extends NodeCommon {
@@ -39,8 +43,6 @@ export interface RunNode extends NodeCommon {
   readonly reads: readonly DagOperand[]
   readonly writes: readonly DagWrite[]
   readonly action?: Action
-  /** Runs after the node before it in its actor's schedule. */
-  readonly after?: number
 }
 
 /** One value, from all replicas of an actor to all replicas of another, re-split over `data` where their counts differ. */
@@ -57,10 +59,16 @@ export interface CollectiveNode extends NodeCommon {
   readonly kind: 'collective'
   readonly stream: string
   readonly operation: CollectiveOperation
-  readonly reduce: 'sum' | 'max'
+  readonly reduce?: 'sum' | 'max'
   /** Name of a group of the program. */
   readonly group: string
-  readonly members: readonly { readonly actor: number; readonly operand: DagOperand }[]
+  readonly members: readonly { readonly actor: number; readonly parts: readonly DagPart[] }[]
+}
+
+/** Without `result` it is in place. */
+export interface DagPart {
+  readonly source: DagOperand
+  readonly result?: DagWrite
 }
 
 export interface MoveNode extends NodeCommon {
@@ -81,7 +89,7 @@ export type NewNode =
   | Omit<MoveNode, 'id'>
 
 /** A buffer before slots are counted. */
-export type DagBuffer = Omit<BufferSpec, 'slots'>
+export type DagBuffer = Omit<BufferSpec, 'pool'>
 
 export class Dag {
   readonly nodes: DagNode[] = []
@@ -113,6 +121,7 @@ export class Dag {
       readonly state?: boolean
       readonly pack?: readonly PackEntry[]
       readonly constant?: DagBuffer['constant']
+      readonly shard?: Shard | undefined
       readonly sumOver?: string | undefined
     } = {},
   ): void {
@@ -126,6 +135,7 @@ export class Dag {
       ...(extra.state === undefined ? {} : { state: extra.state }),
       ...(extra.pack === undefined ? {} : { pack: extra.pack }),
       ...(extra.constant === undefined ? {} : { constant: extra.constant }),
+      ...(extra.shard === undefined ? {} : { shard: extra.shard }),
       ...(extra.sumOver === undefined ? {} : { sumOver: extra.sumOver }),
     })
   }

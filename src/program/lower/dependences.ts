@@ -7,19 +7,20 @@ export function dependences(dag: Dag): { readonly before: Grouped; readonly afte
   const table = dag.accesses
   const { node, kind, values } = table
   const edges = new Edges()
-  for (const one of dag.nodes) if (one.kind === 'run' && one.after !== undefined) edges.add(one.after, one.id)
+  for (const { id, after } of dag.nodes)
+    if (after !== undefined) for (const earlier of after) edges.add(earlier, id)
   const accesses = new Grouped(values.length, table.value)
   for (const [number, { actor, value }] of values.entries()) {
     const uses = accesses.of(number)
-    let writes = 0
-    let writer = 0
+    let writers = 0
+    let writer = -1
     for (const use of uses)
-      if (kind[use] !== 'read') {
-        writes++
+      if (kind[use] !== 'read' && node[use] !== writer) {
+        writers++
         writer = node[use]!
       }
     // With one writer, whoever reads the value comes after it, in whatever order the passes added them.
-    if (writes === 1) for (const use of uses) edges.add(writer, node[use]!)
+    if (writers === 1) for (const use of uses) edges.add(writer, node[use]!)
     else sequence(table, uses, edges)
     if (value.step !== 0) continue
     // What a step leaves in a state buffer overwrites what the step was given.
@@ -38,7 +39,7 @@ export function dependences(dag: Dag): { readonly before: Grouped; readonly afte
 
 /** An accumulator means its accesses in the order of insertion: reads after the writes they overlap, and so on. */
 function sequence(table: AccessTable, uses: Int32Array, edges: Edges): void {
-  const { node, kind, region } = table
+  const { node, kind } = table
   let writes: number[] = []
   let reads: number[] = []
   for (const use of uses) {
@@ -49,11 +50,9 @@ function sequence(table: AccessTable, uses: Int32Array, edges: Edges): void {
       continue
     }
     for (const read of reads) if (touches(table, read, use)) edges.add(node[read]!, node[use]!)
-    // Whoever comes after a write of the whole follows it, and through it all that came before.
-    if (region[use] === undefined) {
-      writes = []
-      reads = []
-    }
+    // Whoever meets what a write covers follows the write, and through it all that came before.
+    writes = writes.filter((write) => !covers(table, use, write))
+    reads = reads.filter((read) => !covers(table, use, read))
     writes.push(use)
   }
 }
@@ -61,6 +60,11 @@ function sequence(table: AccessTable, uses: Int32Array, edges: Edges): void {
 function touches({ region }: AccessTable, a: number, b: number): boolean {
   const [left, right] = [region[a], region[b]]
   return left === undefined || right === undefined || (left.start < right.end && right.start < left.end)
+}
+
+function covers({ region }: AccessTable, a: number, b: number): boolean {
+  const [outer, inner] = [region[a], region[b]]
+  return outer === undefined || (inner !== undefined && outer.start <= inner.start && inner.end <= outer.end)
 }
 
 class Edges {

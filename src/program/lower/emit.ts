@@ -1,6 +1,7 @@
 import { leastCommonMultiple } from '../../base/index.ts'
+import type { Graph } from '../../graph/index.ts'
 import { Table } from '../table.ts'
-import type { Group, Program, Role, Stream, Task, Work } from '../types.ts'
+import type { Group, MeshAxis, Program, Role, Stream, Task, Work } from '../types.ts'
 import { type Dag, type DagNode, participants } from './dag.ts'
 import { lastUses } from './lifetimes.ts'
 import { splitModulus } from './replicas.ts'
@@ -11,14 +12,15 @@ export function emitProgram(
   dag: Dag,
   ordered: readonly DagNode[],
   options: {
-    readonly replicas: readonly number[]
+    /** Axes of each actor over which its samples are split. */
+    readonly axes: readonly (readonly MeshAxis[])[]
     readonly streams: readonly Stream[]
     readonly groups: readonly Group[]
     readonly channelSlots: number
     readonly work: Work
   },
 ): Program {
-  const { replicas } = options
+  const replicas = options.axes.map((axes) => axes.reduce((product, { size }) => product * size, 1))
   const tasks = new TaskTable()
   const nodesOf: DagNode[][] = Array.from({ length: dag.actors }, () => [])
   for (const node of ordered) for (const actor of participants(node)) nodesOf[actor]!.push(node)
@@ -29,6 +31,7 @@ export function emitProgram(
     for (let remainder = 0; remainder < modulus; remainder++) {
       const emitter = new RoleEmitter({
         ...options,
+        replicas,
         dag,
         actor,
         remainder,
@@ -41,7 +44,7 @@ export function emitProgram(
   })
   return {
     work: options.work,
-    mesh: { submeshes: replicas.map((size) => [{ name: 'data', size }]) },
+    mesh: { submeshes: options.axes },
     streams: options.streams,
     groups: options.groups,
     tasks: distinctlyNamed(tasks.items),
@@ -53,9 +56,10 @@ export function emitProgram(
 /** Tasks by what they do. Passes use each task object for all micro-batches, so most are known as they are. */
 class TaskTable {
   private readonly known = new Map<Task, number>()
-  private readonly table = new Table<Task>(
-    (task) =>
-      `${task.hash} ${task.kind === 'graph' ? JSON.stringify([task.reads, task.writes]) : task.kernel}`,
+  private readonly table = new Table<Task>((task) =>
+    task.kind === 'graph'
+      ? `${task.hash} ${JSON.stringify([task.reads, task.writes, localNames(task.graph)])}`
+      : task.hash,
   )
 
   get items(): readonly Task[] {
@@ -67,6 +71,11 @@ class TaskTable {
     this.known.set(task, id)
     return id
   }
+}
+
+/** Residuals and the like: a part of one stage's work may equal a part of another's that numbers them otherwise. */
+function localNames({ inputs, outputs }: Graph): string[] {
+  return [...inputs, ...outputs].map(({ name }) => name).filter((name) => /^[hrk]\d+$/.test(name))
 }
 
 /** Tasks are told apart by name in the text form: a second `sum` is `sum.2`. */

@@ -4,12 +4,15 @@ import { makeOptimizer } from '../../optimizers/index.ts'
 import type { ResolvedPlan } from '../../plan/index.ts'
 import type { Schedule } from '../../schedule/index.ts'
 import type { Program, Stream } from '../types.ts'
-import { lowerCompute, names } from './compute.ts'
+import { lowerCompute } from './compute.ts'
 import { Dag } from './dag.ts'
 import { emitProgram } from './emit.ts'
+import { names } from './names.ts'
 import { orderNodes } from './order.ts'
 import { lowerReductions } from './reductions.ts'
+import { lowerShards } from './shards.ts'
 import { type StageInfo, stageInfos } from './stages.ts'
+import { declareStorage, wholeStorage, windowStorage } from './storage.ts'
 import { lowerTransfers } from './transfers.ts'
 import { lowerClip, lowerUpdate } from './update.ts'
 
@@ -42,26 +45,27 @@ export function lowerPlan(plan: ResolvedPlan, model: Model, options: LowerOption
   const stages = stageInfos(plan, model)
   const schedule = method === 'infer' ? forwardsOf(plan.schedule) : plan.schedule
   const dag = new Dag(schedule.actors.length)
-  lowerCompute(dag, stages, schedule, method)
+  const { zero } = plan
+  const gradients = method === 'gradient'
+  const groups = stages.flatMap((info) =>
+    declareStorage(dag, stages, info, { dtype: plan.dtype, gradients, zero }),
+  )
+  lowerCompute(dag, stages, schedule, zero === null ? wholeStorage : windowStorage(schedule, zero), method)
   lowerTransfers(dag, stages, plan.microbatches, method)
-  const groups = [
-    ...lowerReductions(dag, stages, {
-      method,
-      bucketBytes: plan.bucketBytes,
-      elementBytes: bytesPerElement[plan.dtype],
-    }),
-  ]
+  if (zero !== null) groups.push(...lowerShards(dag, stages, zero, { gradients }))
+  const elementBytes = bytesPerElement[plan.dtype]
+  groups.push(...lowerReductions(dag, stages, { method, bucketBytes: plan.bucketBytes, elementBytes, zero }))
   if (method === 'gradient') {
     if (options.gradients === true) lowerGradientPorts(dag, stages)
-    if (plan.clip !== null) groups.push(...lowerClip(dag, stages, plan.clip))
-    lowerUpdate(dag, stages, makeOptimizer(plan.optimizer.name, plan.optimizer.settings), plan.dtype)
+    if (plan.clip !== null) groups.push(...lowerClip(dag, stages, plan.clip, zero))
+    lowerUpdate(dag, stages, makeOptimizer(plan.optimizer.name, plan.optimizer.settings), plan.dtype, zero)
   }
   lowerPorts(dag)
-  const replicas = dag.buffers.map((_, actor) => stages.find((info) => info.actor === actor)!.replicas)
+  const axes = dag.buffers.map((_, actor) => stages.find((info) => info.actor === actor)!.axes)
   return emitProgram(dag, orderNodes(dag), {
-    replicas,
-    streams,
-    groups,
+    axes,
+    streams: zero === null ? streams : [...streams, { name: 'gather', resource: 'network' }],
+    groups: [...new Map(groups.map((group) => [group.name, group])).values()],
     channelSlots,
     work: { method, stages: stages.length, microbatches: plan.microbatches },
   })

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
+import { mostLive } from '../../../test/support/liveValues.ts'
 import { pairwiseSubset, wholeGrid } from '../../../test/support/pairwise.ts'
-import { type TinyPlan, tinyPlan, tinyProgram } from '../../../test/support/programs.ts'
+import { tinyPlan, tinyProgram } from '../../../test/support/programs.ts'
 import { parseSchedule } from '../../schedule/index.ts'
 import { readInstructions } from '../columns.ts'
 import { roleRanks } from '../mesh.ts'
@@ -15,7 +16,7 @@ interface Case {
   /** Replicas of even and of odd stages. */
   readonly data: readonly [number, number]
   readonly microbatches: number
-  readonly schedule: NonNullable<TinyPlan['schedule']>
+  readonly schedule: 'gpipe' | '1f1b a' | '1f1b b'
 }
 
 const factors = {
@@ -62,11 +63,11 @@ function instructionsOf<Kind extends Instruction['kind']>(
 /** Regions of the gradients of a role that collectives of the groups reduce. */
 function reduced(program: Program, role: Role, groups: RegExp): Region[] {
   return instructionsOf(role, 'collective')
-    .filter(({ operand, group }) => {
-      const { name } = role.buffers[role.values[operand.value]!.buffer]!
+    .filter(({ parts: [part], group }) => {
+      const { name } = role.buffers[role.values[part!.source.value]!.buffer]!
       return /^g\d+$/.test(name) && groups.test(program.groups[group]!.name)
     })
-    .map(({ operand }) => role.regions[operand.region ?? -1] ?? { start: 0, end: elements(role) })
+    .map(({ parts: [part] }) => role.regions[part!.source.region ?? -1] ?? { start: 0, end: elements(role) })
     .sort((a, b) => a.start - b.start)
 }
 
@@ -152,11 +153,13 @@ describe.each(cases.map((value) => [name(value), value] as const))('%s', (_, val
 
   it('holds as many activations as the schedule says', () => {
     for (const role of program.roles) {
-      const residuals = role.buffers.filter(({ name: buffer }) => /^r\d+\.\d+$/.test(buffer))
+      const residuals = role.buffers.flatMap(({ name: buffer }, index) =>
+        /^r\d+\.\d+$/.test(buffer) ? [index] : [],
+      )
       const most = inFlight(value, role.pipeline)
       const isFused = role.pipeline === stages - 1 && most === 1
       expect(residuals.length > 0).toBe(!isFused)
-      for (const { slots } of residuals) expect(slots).toBe(most)
+      for (const residual of residuals) expect(mostLive(role, new Set([residual]))).toBe(most)
     }
   })
 
@@ -170,7 +173,7 @@ describe.each(cases.map((value) => [name(value), value] as const))('%s', (_, val
     if (stages > 1) expect(tasksOf(0)).not.toEqual(tasksOf(1))
     expect(new Set(program.tasks.map(({ name: task }) => task)).size).toBe(program.tasks.length)
     const keys = program.tasks.map((task) =>
-      task.kind === 'graph' ? JSON.stringify([task.hash, task.reads, task.writes]) : task.kernel,
+      task.kind === 'graph' ? JSON.stringify([task.hash, task.reads, task.writes]) : task.hash,
     )
     expect(new Set(keys).size).toBe(keys.length)
   })

@@ -1,9 +1,10 @@
 import { elementCount } from '../../graph/index.ts'
-import type { Group, PackEntry, Region, Work } from '../types.ts'
-import { names } from './compute.ts'
+import type { ResolvedZero } from '../../plan/index.ts'
+import type { Group, Region, Work } from '../types.ts'
 import type { CollectiveNode, Dag } from './dag.ts'
-import { replicaGroup, tiedGroup } from './groups.ts'
-import type { StageInfo } from './stages.ts'
+import { remainingGroup, replicaGroup, tiedGroup } from './groups.ts'
+import { names } from './names.ts'
+import { type StageInfo, shardRegion } from './stages.ts'
 
 /**
  * Pass 3: after the last micro-batch, gradients are added over the replicas of their stage, in buckets; a parameter
@@ -13,13 +14,18 @@ import type { StageInfo } from './stages.ts'
 export function lowerReductions(
   dag: Dag,
   stages: readonly StageInfo[],
-  options: { readonly method: Work['method']; readonly bucketBytes: number; readonly elementBytes: number },
+  options: {
+    readonly method: Work['method']
+    readonly bucketBytes: number
+    readonly elementBytes: number
+    readonly zero: ResolvedZero | null
+  },
 ): Group[] {
   const groups = new Map<string, Group>()
   if (options.method === 'gradient') {
     const elements = Math.max(1, Math.floor(options.bucketBytes / options.elementBytes))
-    lowerReplicas(dag, stages, elements, groups)
-    lowerTied(dag, stages, groups)
+    lowerReplicas(dag, stages, elements, options.zero, groups)
+    lowerTied(dag, stages, options.zero, groups)
   }
   lowerLoss(dag, stages, groups)
   return [...groups.values()]
@@ -29,30 +35,47 @@ function lowerReplicas(
   dag: Dag,
   stages: readonly StageInfo[],
   bucketElements: number,
+  zero: ResolvedZero | null,
   groups: Map<string, Group>,
 ): void {
   for (const info of stages) {
-    const { stage, actor, pack } = info
-    const group = replicaGroup(info)
+    const { stage, actor, pack, axes } = info
+    // Shards have been added over the axes that share them out.
+    const group =
+      zero === null
+        ? replicaGroup(info)
+        : zero.copies > 1 && !zero.shardsCopies
+          ? { name: axes[0]!.name, axes: [axes[0]!.name] }
+          : undefined
     if (group === undefined) continue
     const buffer = names.gradients(stage)
-    const untied = pack.entries.filter((entry) => !pack.tied.has(entry.name))
-    for (const region of buckets(untied, bucketElements)) {
+    const parts =
+      zero === null
+        ? pack.entries
+            .filter((entry) => !pack.tied.has(entry.name))
+            .map(({ offset, shape }) => ({ start: offset, end: offset + elementCount(shape) }))
+        : pack.segments.filter(({ tied }) => tied === undefined).map((segment) => shardRegion(pack, segment))
+    for (const region of buckets(parts, bucketElements)) {
       groups.set(group.name, group)
-      addAllReduce(dag, group.name, [{ actor, operand: { buffer, region } }])
+      addAllReduce(dag, group.name, [{ actor, parts: [{ source: { buffer, region } }] }])
     }
   }
 }
 
-function lowerTied(dag: Dag, stages: readonly StageInfo[], groups: Map<string, Group>): void {
+function lowerTied(
+  dag: Dag,
+  stages: readonly StageInfo[],
+  zero: ResolvedZero | null,
+  groups: Map<string, Group>,
+): void {
   for (const name of new Set(stages.flatMap(({ pack }) => [...pack.tied]))) {
     const holders = stages.filter(({ pack }) => pack.tied.has(name))
-    const group = tiedGroup(stages, name)
+    const rest = zero === null || zero.copies === 1 || zero.shardsCopies ? [] : ['data.replica']
+    const group = zero === null ? tiedGroup(stages, name) : remainingGroup(stages, holders[0]!, name, rest)!
     groups.set(group.name, group)
     const members = holders.map(({ stage, actor, pack }) => {
-      const entry = pack.entries.find((candidate) => candidate.name === name)!
-      const region = { start: entry.offset, end: entry.offset + elementCount(entry.shape) }
-      return { actor, operand: { buffer: names.gradients(stage), region } }
+      const region = shardRegion(pack, pack.segments.find(({ tied }) => tied === name)!)
+      return { actor, parts: [{ source: { buffer: names.gradients(stage), region } }] }
     })
     addAllReduce(dag, group.name, members)
   }
@@ -66,7 +89,7 @@ function lowerLoss(dag: Dag, stages: readonly StageInfo[], groups: Map<string, G
     const value = { buffer: 'loss' }
     if (group !== undefined) {
       groups.set(group.name, group)
-      addAllReduce(dag, group.name, [{ actor, operand: value }])
+      addAllReduce(dag, group.name, [{ actor, parts: [{ source: value }] }])
     }
     dag.add({ kind: 'move', actor, stream: 'store', direction: 'out', port: 'loss', value, latency: 0 })
   }
@@ -85,14 +108,13 @@ export function addAllReduce(dag: Dag, group: string, members: CollectiveNode['m
   })
 }
 
-/** Neighbouring entries together, up to `limit` elements where more than one. */
-function buckets(entries: readonly PackEntry[], limit: number): Region[] {
+/** Neighbouring parts together, up to `limit` elements where more than one. */
+function buckets(parts: readonly Region[], limit: number): Region[] {
   const regions: { start: number; end: number }[] = []
-  for (const entry of entries) {
-    const end = entry.offset + elementCount(entry.shape)
+  for (const { start, end } of parts) {
     const last = regions.at(-1)
-    if (last !== undefined && last.end === entry.offset && end - last.start <= limit) last.end = end
-    else regions.push({ start: entry.offset, end })
+    if (last !== undefined && last.end === start && end - last.start <= limit) last.end = end
+    else regions.push({ start, end })
   }
   return regions
 }

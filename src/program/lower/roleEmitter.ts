@@ -1,9 +1,11 @@
 import { internalError } from '../../base/index.ts'
 import type { Action } from '../../schedule/index.ts'
+import { inPlace } from '../accesses.ts'
 import { eachInstruction, InstructionEncoder } from '../columns.ts'
-import { assignSlots } from '../slots.ts'
+import { assignPools, assignSlots } from '../slots.ts'
 import { Table } from '../table.ts'
 import type {
+  CollectivePart,
   Group,
   Instruction,
   Operand,
@@ -16,7 +18,7 @@ import type {
   ValueInstance,
   Write,
 } from '../types.ts'
-import type { Dag, DagNode, TransferNode } from './dag.ts'
+import type { CollectiveNode, Dag, DagNode, TransferNode } from './dag.ts'
 import { splitPieces } from './replicas.ts'
 
 export interface RoleContext {
@@ -70,13 +72,16 @@ export class RoleEmitter {
     const { dag, actor, remainder } = this.context
     const buffers = [...dag.buffers[actor]!.values()]
     const code = this.encoder.finish()
-    const { slots, counts } = assignSlots(buffers, this.values, eachInstruction(code))
+    const pool = assignPools(buffers)
+    const pooled = buffers.map((buffer, index) => ({ ...buffer, pool: pool[index]! }))
+    const { slots, pools } = assignSlots(pooled, this.values, eachInstruction(code))
     const suffix = modulus === 1 ? '' : ` data%${modulus}=${remainder}`
     return {
       name: `pipeline=${actor}${suffix}`,
       pipeline: actor,
       ...(modulus === 1 ? {} : { where: { axis: 'data', modulus, remainder } }),
-      buffers: buffers.map((buffer, index) => ({ ...buffer, slots: counts[index]! })),
+      buffers: pooled,
+      pools,
       values: this.values.map((value, index) => ({ ...value, slot: slots[index]! })),
       peers: this.peers.items,
       regions: this.regions.items,
@@ -86,7 +91,7 @@ export class RoleEmitter {
   }
 
   private instruction(node: DagNode): Instruction {
-    const { dag, actor, taskId, groups } = this.context
+    const { dag, taskId, groups } = this.context
     const first = dag.accesses.first[node.id]!
     const stream = this.streams.get(node.stream)
     if (stream === undefined) throw internalError(`no stream ${node.stream}`)
@@ -104,18 +109,16 @@ export class RoleEmitter {
       }
       case 'transfer':
         return { kind: 'exchange', stream, parts: this.parts(node, first) }
-      case 'collective': {
-        const member = node.members.findIndex((candidate) => candidate.actor === actor)
+      case 'collective':
         return {
           kind: 'collective',
           stream,
           collective: node.id,
           operation: node.operation,
-          reduce: node.reduce,
+          ...(node.reduce === undefined ? {} : { reduce: node.reduce }),
           group: groups.findIndex((group) => group.name === node.group),
-          operand: this.operand(first + member),
+          parts: this.collectiveParts(node, first),
         }
-      }
       case 'move':
         return {
           kind: 'move',
@@ -125,6 +128,21 @@ export class RoleEmitter {
           value: this.valueAt(first),
         }
     }
+  }
+
+  private collectiveParts({ members }: CollectiveNode, first: number): CollectivePart[] {
+    let access = first
+    for (const { actor, parts } of members) {
+      if (actor === this.context.actor)
+        return parts.map(({ result }) => {
+          const source = this.operand(access++)
+          return result === undefined
+            ? inPlace(source)
+            : { source, result: this.write(access++, result.mode) }
+        })
+      access += parts.reduce((sum, { result }) => sum + (result === undefined ? 1 : 2), 0)
+    }
+    throw internalError(`actor ${this.context.actor} is no member`)
   }
 
   private parts(node: TransferNode, first: number): TransferPart[] {
@@ -179,7 +197,7 @@ export class RoleEmitter {
   private value(number: number): number {
     const known = this.valueIds[number]!
     if (known >= 0) return known
-    const { buffer: name, microbatch, step } = this.context.dag.accesses.values[number]!.value
+    const { buffer: name, microbatch, step, window } = this.context.dag.accesses.values[number]!.value
     const buffer = this.buffers.get(name)
     if (buffer === undefined) throw internalError(`no buffer ${name} on actor ${this.context.actor}`)
     this.valueIds[number] = this.values.length
@@ -188,6 +206,7 @@ export class RoleEmitter {
         buffer,
         ...(microbatch === undefined ? {} : { microbatch }),
         ...(step === undefined ? {} : { step }),
+        ...(window === undefined ? {} : { window }),
       }) - 1
     )
   }

@@ -1,7 +1,8 @@
 import { type Graph, GraphBuilder, type TensorType } from '../../graph/index.ts'
 import type { GraphTask, Work } from '../types.ts'
-import { consumers, names } from './compute.ts'
+import { consumers } from './compute.ts'
 import type { Dag } from './dag.ts'
+import { names } from './names.ts'
 import type { StageInfo } from './stages.ts'
 import { plainTask } from './tasks.ts'
 

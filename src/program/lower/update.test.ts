@@ -4,24 +4,26 @@ import { interpretGraph } from '../../graph/index.ts'
 import { lowerCompute } from './compute.ts'
 import { Dag, type RunNode } from './dag.ts'
 import { type StageInfo, stageInfos } from './stages.ts'
+import { declareStorage, wholeStorage } from './storage.ts'
 import { lowerClip } from './update.ts'
 
 /** Stages of a tiny model, where the last one holds no parameter of its own. */
 function stagesOf(): { stages: StageInfo[]; dag: Dag } {
   const { plan, model } = tinyPlan({ stages: 2, microbatches: 1 })
   const stages = stageInfos(plan, model).map((info): StageInfo => {
-    const entries = info.pack.entries.map((entry) => ({ ...entry, owned: info.stage === 0 }))
-    return { ...info, pack: { ...info.pack, entries } }
+    const segments = info.pack.segments.map((segment) => ({ ...segment, owned: info.stage === 0 }))
+    return { ...info, pack: { ...info.pack, segments } }
   })
   const dag = new Dag(2)
-  lowerCompute(dag, stages, plan.schedule, 'gradient')
+  for (const info of stages) declareStorage(dag, stages, info, { dtype: 'f64', gradients: true, zero: null })
+  lowerCompute(dag, stages, plan.schedule, wholeStorage, 'gradient')
   return { stages, dag }
 }
 
 describe('the gradient norm', () => {
   it('takes a zero from a stage that owns no parameter', () => {
     const { stages, dag } = stagesOf()
-    lowerClip(dag, stages, 1)
+    lowerClip(dag, stages, 1, null)
     const writers = dag.nodes.filter(
       (node): node is RunNode =>
         node.kind === 'run' && node.writes.some(({ buffer }) => buffer === 'sumOfSquares'),
@@ -35,7 +37,7 @@ describe('the gradient norm', () => {
 
   it('is the same on all actors', () => {
     const { stages, dag } = stagesOf()
-    lowerClip(dag, stages, 1)
+    lowerClip(dag, stages, 1, null)
     const sum = dag.nodes.find((node) => node.kind === 'collective')
     expect(sum?.kind === 'collective' && sum.members.map(({ actor }) => actor)).toEqual([0, 1])
     const clips = dag.nodes.filter((node) => node.kind === 'run' && node.task.name === 'clip')

@@ -1,10 +1,13 @@
-import { elementCount, type FloatDType, GraphBuilder, type TensorType } from '../../graph/index.ts'
+import { type FloatDType, GraphBuilder, type TensorType } from '../../graph/index.ts'
 import { buildClipFactor, type Optimizer } from '../../optimizers/index.ts'
+import type { ResolvedZero } from '../../plan/index.ts'
 import type { GraphTask, Group, KernelTask, Region } from '../types.ts'
-import { graphDtype, names } from './compute.ts'
+import { graphDtype } from './compute.ts'
 import type { Dag, DagOperand } from './dag.ts'
+import { names } from './names.ts'
 import { addAllReduce } from './reductions.ts'
-import type { StageInfo } from './stages.ts'
+import { type ParameterPack, type StageInfo, shardRegion } from './stages.ts'
+import { stateShard } from './storage.ts'
 import { plainTask } from './tasks.ts'
 
 const sumSquares: KernelTask = {
@@ -23,15 +26,23 @@ function noSquares(): GraphTask {
 }
 
 /**
- * Pass 4, first half: the global gradient norm. Every element counts once, at the data coordinate 0 of the lowest stage
- * that holds it; squares are added in float64, over all ranks in rank order, so that all clip by the same bits.
+ * Pass 4, first half: the global gradient norm. Every element counts once, in the lowest stage that keeps it, at
+ * coordinate 0 of the data axes that do not share it out; squares are added in float64, over all ranks in rank order, so that all clip by the same bits.
  */
-export function lowerClip(dag: Dag, stages: readonly StageInfo[], maxNorm: number): Group[] {
+export function lowerClip(
+  dag: Dag,
+  stages: readonly StageInfo[],
+  maxNorm: number,
+  zero: ResolvedZero | null,
+): Group[] {
   const several = stages.some(({ replicas }) => replicas > 1) || dag.actors > 1
   const started = new Set<number>()
-  for (const { stage, actor, pack } of stages) {
-    const owned = ownedRegions(pack.entries)
-    if (owned.length > 0) dag.buffer(actor, 'owner', scalar, { constant: { isZero: ['data'] } })
+  for (const info of stages) {
+    const { stage, actor, pack, axes } = info
+    const owned = ownedRegions(pack)
+    const dealt = stateShard(info, zero)?.axes ?? []
+    const isZero = axes.map(({ name }) => name).filter((name) => !dealt.includes(name))
+    if (owned.length > 0) dag.buffer(actor, 'owner', scalar, { constant: { isZero } })
     dag.buffer(actor, 'sumOfSquares', scalar, { sumOver: several ? 'all' : undefined })
     for (const region of owned) {
       dag.add({
@@ -60,7 +71,7 @@ export function lowerClip(dag: Dag, stages: readonly StageInfo[], maxNorm: numbe
         latency: 0,
       })
   if (several) {
-    const members = actors.map((actor) => ({ actor, operand: { buffer: 'sumOfSquares' } }))
+    const members = actors.map((actor) => ({ actor, parts: [{ source: { buffer: 'sumOfSquares' } }] }))
     addAllReduce(dag, 'all', members)
   }
   for (const actor of actors) {
@@ -88,7 +99,8 @@ export function lowerClip(dag: Dag, stages: readonly StageInfo[], maxNorm: numbe
     value: { buffer: 'gradientNorm' },
     latency: 0,
   })
-  return several ? [{ name: 'all', axes: ['pipeline', 'data'] }] : []
+  const axes = stages[0]!.axes.map(({ name }) => name)
+  return several ? [{ name: 'all', axes: ['pipeline', ...axes] }] : []
 }
 
 /** Pass 4, second half: each stage's parameters and moments in place, decayed and undecayed regions apart. */
@@ -97,18 +109,24 @@ export function lowerUpdate(
   stages: readonly StageInfo[],
   optimizer: Optimizer,
   dtype: FloatDType,
+  zero: ResolvedZero | null,
 ): void {
-  for (const { stage, actor, pack } of stages) {
-    const flat = { dtype, shape: [pack.elements] }
+  for (const info of stages) {
+    const { stage, actor, pack } = info
+    const shard = stateShard(info, zero)
+    const elements = pack.elements / pack.shards
+    const decayEnd = pack.decayEnd / pack.shards
+    const flat = { dtype, shape: [elements] }
     const stateBuffer = (state: string): string => `${state}${stage}`
     for (const state of optimizer.states)
       dag.buffer(actor, stateBuffer(state.name), flat, {
         state: true,
         pack: pack.entries.map((entry) => ({ ...entry, name: state.checkpointName(entry.name) })),
+        shard,
       })
     const regions = [
-      { start: 0, end: pack.decayEnd, decay: true },
-      { start: pack.decayEnd, end: pack.elements, decay: false },
+      { start: 0, end: decayEnd, decay: true },
+      { start: decayEnd, end: elements, decay: false },
     ].filter(({ start, end }) => end > start)
     for (const { start, end, decay } of regions) {
       const graph = optimizer.build({ elements: end - start, dtype, decay })
@@ -137,14 +155,14 @@ export function lowerUpdate(
   }
 }
 
-function ownedRegions(entries: StageInfo['pack']['entries']): Region[] {
+function ownedRegions(pack: ParameterPack): Region[] {
   const regions: { start: number; end: number }[] = []
-  for (const entry of entries) {
-    if (!entry.owned) continue
+  for (const segment of pack.segments) {
+    if (!segment.owned) continue
     const last = regions.at(-1)
-    const end = entry.offset + elementCount(entry.shape)
-    if (last !== undefined && last.end === entry.offset) last.end = end
-    else regions.push({ start: entry.offset, end })
+    const { start, end } = shardRegion(pack, segment)
+    if (last !== undefined && last.end === start) last.end = end
+    else regions.push({ start, end })
   }
   return regions
 }

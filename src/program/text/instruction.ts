@@ -1,6 +1,7 @@
 import type { Action } from '../../schedule/index.ts'
+import { isInPlace } from '../accesses.ts'
 import { readInstruction } from '../columns.ts'
-import type { Instruction, Program, Role, TransferPart } from '../types.ts'
+import type { CollectiveOperation, Instruction, Program, Role, TransferPart } from '../types.ts'
 import { formatOperand, formatOperands, formatPeer, formatValue } from './operands.ts'
 import { printName } from './tokens.ts'
 
@@ -28,12 +29,8 @@ export function instructionParts(program: Program, role: Role, instruction: Inst
         ? ['exchange']
         : parts.map((part, index) => (index === 0 ? `exchange ${part}` : `| ${part}`))
     }
-    case 'collective': {
-      const group = program.groups[instruction.group]
-      const over = group === undefined ? '?' : printName(group.name)
-      const operand = formatOperand(role, instruction.operand)
-      return [`all-reduce #${instruction.collective} ${instruction.reduce} ${operand} over ${over}`]
-    }
+    case 'collective':
+      return collectiveParts(program, role, instruction)
     case 'move': {
       const value = formatValue(role, instruction.value)
       const port = printName(instruction.port)
@@ -50,6 +47,42 @@ export function instructionParts(program: Program, role: Role, instruction: Inst
         ].join(' '),
       ]
   }
+}
+
+/** Words of the text form. */
+export const collectiveVerbs: Readonly<Record<CollectiveOperation, string>> = {
+  allReduce: 'all-reduce',
+  reduceScatter: 'reduce-scatter',
+  allGather: 'all-gather',
+  broadcast: 'broadcast',
+  reduce: 'reduce',
+  gather: 'gather',
+  scatter: 'scatter',
+  allToAll: 'all-to-all',
+  permute: 'permute',
+}
+
+/** `all-reduce #6 sum g0{0:8} over data`, `all-gather #7 w0[t] -> p0[u0] | w1[t] -> p1[u0] over data` */
+function collectiveParts(
+  program: Program,
+  role: Role,
+  { operation, collective, reduce, group, parts, root, shift }: Extract<Instruction, { kind: 'collective' }>,
+): string[] {
+  const over = program.groups[group]
+  const head = [collectiveVerbs[operation], `#${collective}`, ...(reduce === undefined ? [] : [reduce])]
+  const pairs = parts.map((part, index) => {
+    const source = formatOperand(role, part.source)
+    const result = `${formatOperand(role, part.result)}${part.result.mode === 'add' ? ' +=' : ''}`
+    const pair = isInPlace(part) && part.result.mode === 'set' ? source : `${source} -> ${result}`
+    return index === 0 ? [...head, pair].join(' ') : `| ${pair}`
+  })
+  const tail = [
+    `over ${over === undefined ? '?' : printName(over.name)}`,
+    ...(root === undefined ? [] : [`root ${root}`]),
+    ...(shift === undefined ? [] : [`shift ${shift}`]),
+  ]
+  const last = pairs.pop() ?? head.join(' ')
+  return [...pairs, [last, ...tail].join(' ')]
 }
 
 function formatPart(role: Role, part: TransferPart): string {

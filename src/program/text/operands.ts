@@ -1,7 +1,7 @@
-import type { BufferSpec, Operand, Peer, Role, ValueRef } from '../types.ts'
+import type { BufferSpec, Operand, Peer, Role, ValueInstance, ValueRef } from '../types.ts'
 import { printName } from './tokens.ts'
 
-/** `x0[3]` for a micro-batch, `w0[t]` and `w0[t+1]` for state, the bare name otherwise. */
+/** `x0[3]` for a micro-batch, `kv0[3,s1]` for a slice of it, `w0[t+1]` for state, `p0[u2]` for a window, or the bare name. */
 export function formatValue(role: Role, value: ValueRef): string {
   const instance = role.values[value]
   if (instance === undefined) return '?'
@@ -58,11 +58,12 @@ function formatName(buffer: BufferSpec | undefined): string {
   return buffer === undefined ? '?' : printName(buffer.name)
 }
 
-function formatIndex(instance: { readonly step?: number; readonly microbatch?: number }): string {
-  const { step, microbatch } = instance
+function formatIndex({ step, microbatch, slice, window }: Omit<ValueInstance, 'buffer' | 'slot'>): string {
   const index = [
     ...(step === undefined ? [] : [`t${step === 0 ? '' : signed(step)}`]),
     ...(microbatch === undefined ? [] : [String(microbatch)]),
+    ...(slice === undefined ? [] : [`s${slice}`]),
+    ...(window === undefined ? [] : [`u${window}`]),
   ]
   return index.length === 0 ? '' : `[${index.join(',')}]`
 }

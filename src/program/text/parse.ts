@@ -1,4 +1,4 @@
-import { methods, scheduleLimits } from '../../schedule/index.ts'
+import { methods, type Phase, phases, scheduleLimits } from '../../schedule/index.ts'
 import type { Group, MeshAxis, Program, Role, Stream, Task, Work } from '../types.ts'
 import { parseRole } from './parseRole.ts'
 import { parseTask } from './parseTask.ts'
@@ -7,8 +7,8 @@ import { TextReader } from './reader.ts'
 /** Sizes beyond these are refused before anything is built from them. */
 const limits = { pipelines: scheduleLimits.actors, ranks: 1 << 16, channelSlots: 1 << 16 } as const
 
-const resources: readonly Stream['resource'][] = ['compute', 'network', 'host']
-const statements = ['work', 'channel', 'mesh', 'stream', 'group', 'task', 'role'] as const
+const resources: readonly Stream['resource'][] = ['compute', 'network', 'host', 'cpu']
+const statements = ['work', 'channel', 'mesh', 'devices', 'stream', 'group', 'task', 'role'] as const
 
 /** What roles may refer to, by name. */
 export interface Declarations {
@@ -35,6 +35,7 @@ class ProgramParser {
   private channelSlots: number | undefined
   private ranks = 0
   private readonly submeshes: MeshAxis[][] = []
+  private sharedOver: string[] | undefined
   private readonly streams = new Declared<Stream>()
   private readonly groups = new Declared<Group>()
   private readonly tasks = new Declared<Task>()
@@ -58,7 +59,10 @@ class ProgramParser {
     if (this.submeshes.length === 0) throw this.missing('mesh pipeline=0..1: data=2')
     return {
       work: this.work,
-      mesh: { submeshes: this.submeshes },
+      mesh: {
+        submeshes: this.submeshes,
+        ...(this.sharedOver === undefined ? {} : { sharedOver: this.sharedOver }),
+      },
       streams: this.streams.items,
       groups: this.groups.items,
       tasks: this.tasks.items,
@@ -84,10 +88,21 @@ class ProgramParser {
       case 'mesh':
         this.readMesh()
         break
+      case 'devices':
+        if (this.sharedOver !== undefined) throw reader.fail('a second line "devices"', at)
+        reader.expect('shared')
+        reader.expect('over')
+        this.sharedOver = reader.list(() => this.readSharedAxis())
+        reader.end()
+        break
       case 'stream': {
         const name = streams.declare(reader, 'stream')
         reader.expect(':')
-        streams.items.push({ name, resource: reader.word(resources, 'what the stream occupies') })
+        const resource = reader.word(resources, 'what the stream occupies')
+        if (reader.accept('order')) {
+          reader.expect('ready')
+          streams.items.push({ name, resource, order: 'ready' })
+        } else streams.items.push({ name, resource })
         reader.end()
         break
       }
@@ -109,9 +124,17 @@ class ProgramParser {
     }
   }
 
+  private readSharedAxis(): string {
+    const at = this.reader.peek()
+    const name = this.reader.name('an axis')
+    if (this.submeshes.some((axes) => axes.some((axis) => axis.name === name))) return name
+    throw this.reader.fail(`the mesh has no axis ${JSON.stringify(name)}`, at, 'give the mesh above it')
+  }
+
+  /** `declared: 2 stages, 2 microbatches, 4 slices, phases F B U, until converged`; what is behind the micro-batches may be left out. */
   private readWork(): Work {
     const { reader } = this
-    const method = reader.word([...methods.keys()] as Work['method'][], 'a method')
+    const method = reader.word([...methods.keys(), 'declared'] as Work['method'][], 'a method')
     reader.expect(':')
     const stages = reader.number('the number of stages', scheduleLimits.stages, 1)
     reader.expect('stages')
@@ -121,8 +144,27 @@ class ProgramParser {
     if (stages * microbatches > scheduleLimits.actions)
       throw reader.fail(`${stages} stages of ${microbatches} micro-batches are too many`, at)
     reader.expect('microbatches')
+    const more = method === 'declared' ? this.readDeclaredWork() : {}
     reader.end()
-    return { method, stages, microbatches }
+    return { method, stages, microbatches, ...more }
+  }
+
+  private readDeclaredWork(): Pick<Work, 'phases' | 'slices' | 'until'> {
+    const { reader } = this
+    const more: { phases?: Phase[]; slices?: number; until?: string } = {}
+    while (reader.accept(',')) {
+      const at = reader.peek()
+      if (more.phases === undefined && reader.accept('phases')) {
+        more.phases = []
+        while (reader.peek().kind === 'name') more.phases.push(reader.word([...phases.keys()], 'a phase'))
+        if (new Set(more.phases).size < more.phases.length) throw reader.fail('a phase is given twice', at)
+      } else if (more.until === undefined && reader.accept('until')) more.until = reader.name('a port')
+      else if (more.slices === undefined && at.kind === 'number') {
+        more.slices = reader.number('a number of slices', scheduleLimits.slices, 1)
+        reader.expect('slices')
+      } else throw reader.fail('expected slices, phases or until, each once', at)
+    }
+    return more
   }
 
   /** `pipeline=0..3: data=2, tensor=4` */

@@ -1,6 +1,17 @@
 import { type Action, phases, scheduleLimits } from '../../schedule/index.ts'
 import { Table } from '../table.ts'
-import type { Instruction, Operand, Peer, Region, TransferPart, ValueInstance, Write } from '../types.ts'
+import type {
+  CollectiveOperation,
+  CollectivePart,
+  Instruction,
+  Operand,
+  Peer,
+  Region,
+  TransferPart,
+  ValueInstance,
+  Write,
+} from '../types.ts'
+import { collectiveVerbs } from './instruction.ts'
 import { splitNumber } from './operands.ts'
 import type { Declarations } from './parse.ts'
 import { parsePeer, parseSigned } from './parsePeer.ts'
@@ -9,13 +20,20 @@ import type { Token } from './tokens.ts'
 
 export type Value = Omit<ValueInstance, 'slot'>
 
+const operations: ReadonlyMap<string, CollectiveOperation> = new Map(
+  Object.entries(collectiveVerbs).map(([operation, verb]) => [verb, operation as CollectiveOperation]),
+)
+const reductions: readonly CollectiveOperation[] = ['allReduce', 'reduceScatter', 'reduce']
+const roots: readonly CollectiveOperation[] = ['broadcast', 'reduce', 'gather', 'scatter']
+const maximumMembers = 65_536
+
 /** Operands of one role, ranges expanded. */
 const maximumOperands = 1 << 24
 
 /** Reads instructions, and fills the tables of their role in the order in which things are first named. */
 export class InstructionParser {
   readonly values: Table<Value> = new Table<Value>(
-    ({ buffer, microbatch, step }) => `${buffer} ${microbatch} ${step}`,
+    ({ buffer, microbatch, step, slice, window }) => `${buffer} ${microbatch} ${step} ${slice} ${window}`,
   )
   readonly peers: Table<Peer> = new Table<Peer>((peer) => JSON.stringify(peer))
   readonly regions: Table<Region> = new Table<Region>((region) => `${region.start}:${region.end}`)
@@ -56,7 +74,10 @@ export class InstructionParser {
     const { reader } = this
     const stream = reader.known('stream', this.declarations.streams)
     const at = reader.peek()
-    const verb = reader.word(['run', 'send', 'recv', 'exchange', 'all-reduce', 'move'], 'an instruction')
+    const verb = reader.word(
+      ['run', 'send', 'recv', 'exchange', 'move', ...operations.keys()],
+      'an instruction',
+    )
     switch (verb) {
       case 'run':
         return this.run(stream)
@@ -70,14 +91,6 @@ export class InstructionParser {
           while (reader.accept('|'))
         return { kind: 'exchange', stream, parts }
       }
-      case 'all-reduce': {
-        const collective = reader.id('the number of the collective')
-        const reduce = reader.word(['sum', 'max'], 'a reduction')
-        const operand = this.one(at)
-        reader.expect('over')
-        const group = reader.known('group', this.declarations.groups)
-        return { kind: 'collective', stream, collective, operation: 'allReduce', reduce, group, operand }
-      }
       case 'move': {
         const direction = reader.word(['in', 'out'], '"in" or "out"')
         if (direction === 'in') {
@@ -89,7 +102,48 @@ export class InstructionParser {
         reader.expect('->')
         return { kind: 'move', stream, direction, port: reader.name('a port'), value }
       }
+      default:
+        return this.collective(stream, operations.get(verb)!, at)
     }
+  }
+
+  /** Behind the verb: `#6 sum g0{0:8} over data`, `#7 w0[t] -> p0[u0] | w1[t] -> p1[u0] over data root 1` */
+  private collective(stream: number, operation: CollectiveOperation, at: Token): Instruction {
+    const { reader } = this
+    const collective = reader.id('the number of the collective')
+    const isReduction = reductions.includes(operation)
+    const reduce = isReduction ? reader.word(['sum', 'max', 'mean'], 'a reduction') : undefined
+    const parts: CollectivePart[] = []
+    do {
+      const source = this.one(at)
+      const result = reader.accept('->') ? this.one(at) : source
+      parts.push({ source, result: { ...result, mode: reader.accept('+=') ? 'add' : 'set' } })
+    } while (reader.accept('|'))
+    reader.expect('over')
+    const group = reader.known('group', this.declarations.groups)
+    const root = roots.includes(operation) ? this.root() : undefined
+    const shift = operation === 'permute' ? this.shift() : undefined
+    return {
+      kind: 'collective',
+      stream,
+      collective,
+      operation,
+      ...(reduce === undefined ? {} : { reduce }),
+      group,
+      parts,
+      ...(root === undefined ? {} : { root }),
+      ...(shift === undefined ? {} : { shift }),
+    }
+  }
+
+  private root(): number {
+    this.reader.expect('root')
+    return this.reader.number("the root's place in the group", maximumMembers)
+  }
+
+  private shift(): number {
+    this.reader.expect('shift')
+    return this.reader.number('how many members further', maximumMembers, 1)
   }
 
   private run(stream: number): Instruction {
@@ -201,19 +255,35 @@ export class InstructionParser {
     return buffers
   }
 
-  /** `[3]`, `[t+1]`, `[t,3]`, or nothing. */
-  private index(): { step?: number; microbatch?: number } {
+  /** `[3]`, `[t+1]`, `[t,3]`, `[3,s1]`, `[u2]`, or nothing: step, micro-batch, slice, window, in this order. */
+  private index(): Omit<Value, 'buffer'> {
     const { reader } = this
     if (!reader.accept('[')) return {}
-    const step = reader.accept('t') ? parseSigned(reader) : undefined
-    const microbatch =
-      step === undefined || reader.accept(',')
-        ? reader.number('a micro-batch', scheduleLimits.microbatches - 1)
-        : undefined
+    const index: { step?: number; microbatch?: number; slice?: number; window?: number } = {}
+    do {
+      const token = reader.peek()
+      const [, letter, digits] = /^([su])(0|[1-9]\d{0,8})$/.exec(token.text) ?? []
+      const known = Object.keys(index).at(-1)
+      if (known === undefined && reader.accept('t')) index.step = parseSigned(reader)
+      else if (letter === undefined && known !== 'microbatch' && known !== 'slice' && known !== 'window')
+        index.microbatch = reader.number('a micro-batch', scheduleLimits.microbatches - 1)
+      else if (letter === 's' && known !== 'slice' && known !== 'window' && reader.accept(token.text))
+        index.slice = Number(digits)
+      else if (letter === 'u' && known !== 'window' && reader.accept(token.text))
+        index.window = Number(digits)
+      else
+        throw reader.fail(
+          `expected an index, found ${JSON.stringify(token.text.slice(0, 20))}`,
+          token,
+          'they are step, micro-batch, slice and window, in this order, as in [t,3,s1,u2]',
+        )
+    } while (reader.accept(','))
     reader.expect(']')
+    const { step, microbatch, ...rest } = index
     return {
       ...(microbatch === undefined ? {} : { microbatch }),
       ...(step === undefined ? {} : { step }),
+      ...rest,
     }
   }
 
@@ -233,6 +303,7 @@ const declarations: ReadonlySet<string> = new Set([
   'work',
   'channel',
   'mesh',
+  'devices',
   'stream',
   'group',
   'task',

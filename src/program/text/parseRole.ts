@@ -1,19 +1,23 @@
-import type { DType } from '../../graph/index.ts'
 import { encodeInstructions } from '../columns.ts'
-import { assignSlots } from '../slots.ts'
-import type { BufferSpec, Instruction, PackEntry, Role } from '../types.ts'
+import { assignPools, assignSlots, maySharePool } from '../slots.ts'
+import type { BufferSpec, Instruction, PackEntry, Role, Shard } from '../types.ts'
 import type { Declarations } from './parse.ts'
 import { InstructionParser, type Value } from './parseInstruction.ts'
+import { parseShape, parseType } from './parseType.ts'
 import { roleName } from './printRole.ts'
 import type { TextReader } from './reader.ts'
 import type { Token } from './tokens.ts'
 
-const dtypes: readonly DType[] = ['f32', 'f64', 'i32', 'bool']
-const maximumRank = 16
 const maximumSlots = 1 << 20
 
-/** A buffer as far as the text says: its slots may follow from the instructions. */
-type DeclaredBuffer = Omit<BufferSpec, 'slots'> & { readonly slots: number | undefined }
+/** A buffer as far as the text says: where its values live may follow from the instructions. */
+interface DeclaredBuffer {
+  readonly spec: Omit<BufferSpec, 'pool'>
+  /** Slots of a pool of its own. */
+  readonly slots: number | undefined
+  /** Index of the buffer whose pool it shares. */
+  readonly shares: number | undefined
+}
 
 interface SlotLine {
   readonly value: Value
@@ -28,9 +32,17 @@ export function parseRole(reader: TextReader, declarations: Declarations): Role 
   const names = new Map<string, number>()
   while (reader.accept('buffer')) {
     const at = reader.peek()
-    const buffer = parseBuffer(reader)
-    if (names.has(buffer.name)) throw reader.fail(`a second buffer ${JSON.stringify(buffer.name)}`, at)
-    names.set(buffer.name, buffers.length)
+    const buffer = parseBuffer(reader, names)
+    const { name } = buffer.spec
+    if (names.has(name)) throw reader.fail(`a second buffer ${JSON.stringify(name)}`, at)
+    const shared = buffer.shares === undefined ? undefined : buffers[buffer.shares]!.spec
+    if (shared !== undefined && !maySharePool(buffer.spec, shared))
+      throw reader.fail(
+        `${JSON.stringify(name)} cannot share the slots of ${JSON.stringify(shared.name)}`,
+        at,
+        'buffers that do are of one dtype, as many elements and one tier, and neither state nor constant',
+      )
+    names.set(name, buffers.length)
     buffers.push(buffer)
   }
   const parser = new InstructionParser(reader, declarations, names)
@@ -44,26 +56,47 @@ export function parseRole(reader: TextReader, declarations: Declarations): Role 
   while (parser.statement(instructions));
 
   const values = parser.values.items
-  const { slots } = assignSlots(buffers, values, instructions)
+  const pooled = assignDeclared(buffers)
+  const { slots, pools: needed } = assignSlots(pooled, values, instructions)
   const placed = [...slots]
   for (const { value, slot, at } of slotLines) {
     const index = parser.values.find(value)
     if (index === undefined) throw reader.fail('no instruction names this value', at, 'remove the line')
     placed[index] = slot
   }
-  const counts = buffers.map(() => 0)
+  const counts = needed.map(() => 0)
   values.forEach(({ buffer }, index) => {
-    counts[buffer] = Math.max(counts[buffer]!, placed[index]! + 1)
+    const { pool } = pooled[buffer]!
+    counts[pool] = Math.max(counts[pool]!, placed[index]! + 1)
+  })
+  buffers.forEach((buffer, index) => {
+    if (buffer.slots !== undefined) counts[pooled[index]!.pool] = buffer.slots
   })
   return {
     ...head,
-    buffers: buffers.map((buffer, index) => ({ ...buffer, slots: buffer.slots ?? counts[index]! })),
+    buffers: pooled,
+    pools: counts.map((count) => ({ slots: count })),
     values: values.map((value, index) => ({ ...value, slot: placed[index]! })),
     peers: parser.peers.items,
     regions: parser.regions.items,
     actions: parser.actions,
     code: encodeInstructions(instructions),
   }
+}
+
+/** Pools in the order of their first buffers: those that the text says, for other buffers those of the rule. */
+function assignDeclared(buffers: readonly DeclaredBuffer[]): BufferSpec[] {
+  const ruled = buffers.filter(({ slots, shares }) => slots === undefined && shares === undefined)
+  const rule = assignPools(ruled.map(({ spec }) => spec))
+  /** For each buffer the first of its pool. */
+  const firsts: number[] = []
+  buffers.forEach(({ slots, shares }, index) => {
+    if (shares !== undefined) firsts.push(firsts[shares]!)
+    else if (slots !== undefined) firsts.push(index)
+    else firsts.push(buffers.indexOf(ruled[rule.indexOf(rule[ruled.indexOf(buffers[index]!)]!)]!))
+  })
+  const numbers = [...new Set(firsts)]
+  return buffers.map(({ spec }, index) => ({ ...spec, pool: numbers.indexOf(firsts[index]!) }))
 }
 
 /** `pipeline=0 data%3=1 named last` */
@@ -94,17 +127,19 @@ function parseWhere(reader: TextReader, axes: Declarations['submeshes'][number])
   return { axis: name, modulus, remainder: reader.number('a remainder', modulus - 1) }
 }
 
-/** `g0: f64[792] x 1 state host sum over data`, then lines `at 128: h.0.ln_1.weight [8] owned sum over data` */
-function parseBuffer(reader: TextReader): DeclaredBuffer {
+/** `g0: f64[792] x 1 state host sharded over data in 0:1584 sum over tied`, then lines `at 128: h.0.ln_1.weight [8] owned sum over data` */
+function parseBuffer(reader: TextReader, known: ReadonlyMap<string, number>): DeclaredBuffer {
   const name = reader.name('the name of a buffer')
   reader.expect(':')
-  const dtype = reader.word(dtypes, 'a dtype')
-  const shape = parseShape(reader)
+  const { dtype, shape } = parseType(reader)
   const slots = reader.accept('x') ? reader.number('a number of slots', maximumSlots) : undefined
+  const shares = slots === undefined && reader.accept('with') ? reader.known('buffer', known) : undefined
   const state = reader.accept('state')
   const tier = reader.accept('host') ? 'host' : 'device'
   const constant = reader.accept('constant') ? { isZero: parseZeros(reader) } : undefined
+  const shard = parseShard(reader)
   const sumOver = parseSum(reader)
+  const unsynced = reader.accept('unsynced')
   reader.end()
   const pack: PackEntry[] = []
   while (reader.accept('at')) {
@@ -114,36 +149,39 @@ function parseBuffer(reader: TextReader): DeclaredBuffer {
     pack.push({ ...entry, owned: reader.accept('owned'), ...parseSum(reader) })
     reader.end()
   }
-  return {
+  const spec: Omit<BufferSpec, 'pool'> = {
     name,
     dtype,
     shape,
     tier,
-    slots,
     ...(state ? { state } : {}),
     ...(pack.length === 0 ? {} : { pack }),
     ...(constant === undefined ? {} : { constant }),
+    ...(shard === undefined ? {} : { shard }),
     ...sumOver,
+    ...(unsynced ? { unsynced } : {}),
   }
+  return { spec, slots, shares }
+}
+
+/** `sharded over data.shard, data.replica in 0:48, 48:64` */
+function parseShard(reader: TextReader): Shard | undefined {
+  if (!reader.accept('sharded')) return undefined
+  reader.expect('over')
+  const axes = reader.list(() => reader.name('an axis'))
+  reader.expect('in')
+  const segments = reader.list(() => {
+    const start = reader.number('the first element')
+    reader.expect(':')
+    return { start, end: reader.number('the element after the last') }
+  })
+  return { axes, segments }
 }
 
 function parseSum(reader: TextReader): { readonly sumOver?: string } {
   if (!reader.accept('sum')) return {}
   reader.expect('over')
   return { sumOver: reader.name('the name of a group') }
-}
-
-function parseShape(reader: TextReader): number[] {
-  const at = reader.peek()
-  reader.expect('[')
-  if (reader.accept(']')) return []
-  const shape = reader.list(() => reader.number('a size'))
-  reader.expect(']')
-  if (shape.length > maximumRank) throw reader.fail(`more than ${maximumRank} dims`, at)
-  // Eight bytes an element, and what is counted in bytes must stay exact.
-  if (shape.reduce((product, size) => product * size, 1) > 2 ** 48)
-    throw reader.fail('more than 2^48 elements', at)
-  return shape
 }
 
 /** `data=0, context=0`: the axes at whose coordinate 0 the constant is 1. */

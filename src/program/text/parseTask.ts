@@ -1,10 +1,11 @@
 import { didYouMean, MeshwrightError } from '../../base/index.ts'
-import { canonicalHash, type Graph, parseGraph } from '../../graph/index.ts'
-import type { KernelName, ReadPort, RowsEntry, Task, WritePort } from '../types.ts'
+import { canonicalHash, type Graph, parseGraph, type TensorType } from '../../graph/index.ts'
+import type { KernelName, MissingTask, ReadPort, RowsEntry, Task, WritePort } from '../types.ts'
+import { parseType } from './parseType.ts'
 import type { TextReader } from './reader.ts'
 import type { Token } from './tokens.ts'
 
-const kernels: readonly KernelName[] = ['sumSquares']
+const kernels: readonly KernelName[] = ['sumSquares', 'copy']
 
 /** A port of the graph by its name, looked up when the graph has been read. */
 interface Named {
@@ -27,11 +28,13 @@ interface NamedPort {
 /** What follows `task NAME`; see printTask. */
 export function parseTask(reader: TextReader, name: string): Task {
   reader.expect(':')
-  if (reader.word(['graph', 'kernel'], '"graph" or "kernel"') === 'kernel') {
+  const kind = reader.word(['graph', 'kernel', 'missing'], '"graph", "kernel" or "missing"')
+  if (kind === 'kernel') {
     const kernel = reader.word(kernels, 'a kernel')
     reader.end()
     return { kind: 'kernel', name, hash: kernel, kernel }
   }
+  if (kind === 'missing') return parseMissing(reader, name)
   reader.end()
   const ports: NamedPort[] = []
   for (;;) {
@@ -75,6 +78,25 @@ export function parseTask(reader: TextReader, name: string): Task {
       }
     })
   return { kind: 'graph', name, hash: canonicalHash(graph), graph, reads, writes }
+}
+
+/** `missing "partial attention"`, then lines `read f64[2, 4]`, `write f64[2, 4]` and `cost 2`. */
+function parseMissing(reader: TextReader, name: string): MissingTask {
+  const missing = reader.name('what is missing')
+  reader.end()
+  const reads: TensorType[] = []
+  const writes: TensorType[] = []
+  let cost: number | undefined
+  for (;;) {
+    if (reader.accept('read')) reads.push(parseType(reader))
+    else if (reader.accept('write')) writes.push(parseType(reader))
+    else if (cost === undefined && reader.accept('cost')) cost = reader.number('a cost', 2 ** 31 - 1)
+    else break
+    reader.end()
+  }
+  const types = [reads, writes].map((list) => list.map(({ dtype, shape }) => `${dtype}[${shape.join()}]`))
+  const hash = `missing ${JSON.stringify([missing, ...types])}`
+  return { kind: 'missing', name, hash, missing, reads, writes, ...(cost === undefined ? {} : { cost }) }
 }
 
 function portIndex(

@@ -23,6 +23,7 @@ export interface PrintOptions {
  * stream forward: network
  * group data: data
  * task F0: graph                                  # in full: its ports, and its graph in the graph room's text form
+ * task A0: missing "partial attention"            # not implemented: what it would do, and the types of its operands
  *
  * role pipeline=0                                 # 2 ranks: 0,1
  *   buffer w0:     f64[792]   x 1 state
@@ -34,19 +35,23 @@ export interface PrintOptions {
  *
  * `x0[0]` is the value of micro-batch 0, `w0[t+1]` what the step leaves of state `w0`, `{0:128}` a range of the first
  * dim, `r0.0..4[0]` five values, ` +=` a write that adds. Slots follow from the order (see slots.ts); `slot x0[1] 2`
- * says so where they do not. A line that begins with `->`, `|`, `;` or `for` goes on with the one before.
+ * says so where they do not, and `x 2` how many there are; `with x0` stands where `x0` shares its slots. A line that begins with `->`, `|`, `;` or `for` goes on with the one before.
  */
 export function printProgram(program: Program, options: PrintOptions = {}): string {
   const full = options.full ?? false
-  const { method, stages, microbatches } = program.work
+  const { sharedOver } = program.mesh
   const lines = [
     'program 1',
-    `work ${printName(method)}: ${stages} stages, ${microbatches} microbatches`,
+    printWork(program.work),
     `channel slots ${program.channelSlots}`,
     '',
     ...printMesh(program),
+    ...(sharedOver === undefined ? [] : [`devices shared over ${sharedOver.map(printName).join(', ')}`]),
     '',
-    ...program.streams.map((stream) => `stream ${printName(stream.name)}: ${stream.resource}`),
+    ...program.streams.map(
+      ({ name, resource, order }) =>
+        `stream ${printName(name)}: ${resource}${order === undefined ? '' : ` order ${order}`}`,
+    ),
     ...(program.groups.length === 0 ? [] : ['']),
     ...program.groups.map(({ name, axes, pipelines }) => {
       const at = pipelines === undefined ? '' : ` at pipeline ${pipelines.join(', ')}`
@@ -57,6 +62,15 @@ export function printProgram(program: Program, options: PrintOptions = {}): stri
   ]
   for (const role of options.roles ?? program.roles) lines.push('', ...printRole(program, role, full))
   return `${lines.join('\n')}\n`
+}
+
+function printWork({ method, stages, microbatches, slices, phases, until }: Program['work']): string {
+  const more = [
+    ...(slices === undefined ? [] : [`, ${slices} slices`]),
+    ...(phases === undefined ? [] : [`, phases ${phases.map(printName).join(' ')}`]),
+    ...(until === undefined ? [] : [`, until ${printName(until)}`]),
+  ]
+  return `work ${printName(method)}: ${stages} stages, ${microbatches} microbatches${more.join('')}`
 }
 
 /** Neighbours with equal axes share a line. */

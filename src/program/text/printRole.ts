@@ -2,7 +2,7 @@ import { arenaBytes, slotBytes } from '../accesses.ts'
 import { readInstructions } from '../columns.ts'
 import { roleRanks } from '../mesh.ts'
 import { assignSlots } from '../slots.ts'
-import type { BufferSpec, Instruction, Program, Role } from '../types.ts'
+import type { BufferSpec, Instruction, Program, Role, Shard } from '../types.ts'
 import { formatAction, instructionParts } from './instruction.ts'
 import { formatValue } from './operands.ts'
 import { printName } from './tokens.ts'
@@ -38,11 +38,16 @@ function printBuffers(role: Role, full: boolean): string[] {
   const types = role.buffers.map(({ dtype, shape }) => `${dtype}[${shape.join(', ')}]`)
   const nameWidth = Math.max(0, ...names.map((name) => name.length))
   const typeWidth = Math.max(0, ...types.map((type) => type.length))
-  const kinds = role.buffers.map((buffer) => `x ${buffer.slots}${bufferKind(buffer)}`)
+  const kinds = role.buffers.map((buffer, index) => {
+    const first = role.buffers.findIndex(({ pool }) => pool === buffer.pool)
+    const place =
+      first === index ? `x ${slotsOf(role, buffer)}` : `with ${printName(role.buffers[first]!.name)}`
+    return place + bufferKind(buffer)
+  })
   const kindWidth = Math.max(0, ...kinds.map((kind) => kind.length))
   return role.buffers.flatMap((buffer, index) => {
     const typed = `${names[index]!.padEnd(nameWidth)} ${types[index]!.padEnd(typeWidth)}`
-    const note = `${slotBytes(buffer)} bytes${buffer.slots === 1 ? '' : ' each'}`
+    const note = `${slotBytes(buffer)} bytes${slotsOf(role, buffer) === 1 ? '' : ' each'}`
     const tensors = buffer.pack === undefined || full ? '' : `, ${buffer.pack.length} tensors`
     const entries = full ? (buffer.pack ?? []) : []
     return [
@@ -55,28 +60,40 @@ function printBuffers(role: Role, full: boolean): string[] {
   })
 }
 
+function slotsOf({ pools }: Role, { pool }: BufferSpec): number {
+  return pools[pool]?.slots ?? 0
+}
+
 function sumText(group: string | undefined): string {
   return group === undefined ? '' : ` sum over ${printName(group)}`
 }
 
-function bufferKind({ state, tier, constant, sumOver }: BufferSpec): string {
+function shardText(shard: Shard | undefined): string {
+  if (shard === undefined) return ''
+  const segments = shard.segments.map(({ start, end }) => `${start}:${end}`)
+  return ` sharded over ${shard.axes.map(printName).join(', ')} in ${segments.join(', ')}`
+}
+
+function bufferKind({ state, tier, constant, sumOver, shard, unsynced }: BufferSpec): string {
   const axes = constant?.isZero.map((axis) => `${printName(axis)}=0`).join(', ')
   const words = [
     ...(state === true ? [' state'] : []),
     ...(tier === 'host' ? [' host'] : []),
     ...(axes === undefined ? [] : [axes === '' ? ' constant' : ` constant ${axes}`]),
+    shardText(shard),
     sumText(sumOver),
+    ...(unsynced === true ? [' unsynced'] : []),
   ]
   return words.join('')
 }
 
-/** Slots that do not follow from the order of instructions. */
+/** Slots that do not follow from the order of instructions, in the order in which these name the values. */
 function printSlots(role: Role, instructions: readonly Instruction[]): string[] {
   const { slots } = assignSlots(role.buffers, role.values, instructions)
-  const mentioned = new Set(instructions.flatMap(valuesOf))
-  return role.values.flatMap(({ slot }, value) =>
-    slot === slots[value] || !mentioned.has(value) ? [] : [`  slot ${formatValue(role, value)} ${slot}`],
-  )
+  return [...new Set(instructions.flatMap(valuesOf))].flatMap((value) => {
+    const slot = role.values[value]?.slot
+    return slot === undefined || slot === slots[value] ? [] : [`  slot ${formatValue(role, value)} ${slot}`]
+  })
 }
 
 function valuesOf(instruction: Instruction): number[] {
@@ -86,7 +103,7 @@ function valuesOf(instruction: Instruction): number[] {
     case 'exchange':
       return instruction.parts.map(({ value }) => value)
     case 'collective':
-      return [instruction.operand.value]
+      return instruction.parts.flatMap(({ source, result }) => [source.value, result.value])
     case 'move':
       return [instruction.value]
     case 'free':

@@ -1,4 +1,4 @@
-import { type Graph, printGraph } from '../../graph/index.ts'
+import { type Graph, printGraph, type TensorType } from '../../graph/index.ts'
 import type { GraphTask, ReadPort, Task, WritePort } from '../types.ts'
 import { printName } from './tokens.ts'
 
@@ -22,6 +22,13 @@ import { printName } from './tokens.ts'
 export function printTask(task: Task, full: boolean): string[] {
   const head = `task ${printName(task.name)}:`
   if (task.kind === 'kernel') return [`${head} kernel ${task.kernel}`]
+  if (task.kind === 'missing')
+    return [
+      `${head} missing ${JSON.stringify(task.missing)}`,
+      ...task.reads.map((type) => `  read ${printType(type)}`),
+      ...task.writes.map((type) => `  write ${printType(type)}`),
+      ...(task.cost === undefined ? [] : [`  cost ${task.cost}`]),
+    ]
   const { nodes, inputs, outputs } = task.graph
   const sizes = `${nodes.length} ops, ${inputs.length} inputs, ${outputs.length} outputs, hash ${task.hash}`
   if (!full) return [`${head} graph  # ${sizes}`]
@@ -34,6 +41,10 @@ export function printTask(task: Task, full: boolean): string[] {
       .split('\n')
       .map((line) => `  ${line}`),
   ]
+}
+
+function printType({ dtype, shape }: TensorType): string {
+  return `${dtype}[${shape.join(', ')}]`
 }
 
 function printRead(graph: Graph, port: ReadPort): string[] {

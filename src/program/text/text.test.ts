@@ -66,12 +66,14 @@ describe('the full text of a lowered program', () => {
     const odd = withRole(base, 1, (role): Role => {
       const [first, ...others] = role.buffers
       const strange = { ...first!, name: 'a "b" c', tier: 'host' as const }
-      const constant = { ...first!, name: 'free', pack: [], state: undefined, constant: { isZero: [] } }
+      const { length: pool } = role.pools
+      const constant = { ...first!, name: 'free', pool, pack: [], state: undefined, constant: { isZero: [] } }
       const { pack: _pack, state: _state, ...plain } = constant
       return {
         ...role,
         name: 'last one',
         buffers: [strange, ...others, plain],
+        pools: [...role.pools, { slots: 2 }],
         actions: role.actions.map((action) => ({ ...action, slice: 2, unit: 1 })),
         peers: [
           {
@@ -179,10 +181,12 @@ describe('a program written by hand', () => {
   })
 
   it('gets the slots that the text leaves out', () => {
-    expect(first.buffers.map(({ slots }) => slots)).toEqual([1, 3, 1, 1, 1])
+    // part.0 and part.2 share one pool, in which both are live at once; part.1 is said to have its own.
+    expect(first.buffers.map(({ pool }) => pool)).toEqual([0, 1, 0, 2, 3])
+    expect(first.pools.map(({ slots }) => slots)).toEqual([2, 3, 1, 1])
     // b[1] is in slot 1 by the text; by the rule b[2] is in the next one after b[0] and b[1].
     expect(second.values.map(({ slot }) => slot)).toEqual([0, 1, 2])
-    expect(second.buffers[0]!.slots).toBe(3)
+    expect(second.pools).toEqual([{ slots: 3 }])
   })
 
   it('is printed and read again', () => {
@@ -343,9 +347,9 @@ describe('the short text', () => {
     expect(
       text.slice(text.indexOf('role'), text.indexOf('role pipeline=1')),
     ).toBe(`role pipeline=0  # 2 ranks: 0,1, 448 bytes of buffers
-  buffer part.0: f64[4] x 1                  # 64 bytes
+  buffer part.0: f64[4] x 2                  # 64 bytes each
   buffer part.1: f64[4] x 3                  # 64 bytes each
-  buffer part.2: f64[4] x 1                  # 64 bytes
+  buffer part.2: f64[4] with part.0          # 64 bytes each
   buffer sum:    f64[]  x 1                  # 64 bytes
   buffer mine:   f64[]  x 1 constant data=0  # 64 bytes
 

@@ -11,7 +11,8 @@ export interface Token {
   readonly column: number
 }
 
-const name = 'all-reduce(?![\\w.])|[A-Za-z_](?:[\\w@]|\\.(?=\\w))*(?:\\(\\d+(?:,\\d+)*\\))?'
+const name =
+  '(?:all-reduce|reduce-scatter|all-gather|all-to-all)(?![\\w.])|[A-Za-z_](?:[\\w@]|\\.(?=\\w))*(?:\\(\\d+(?:,\\d+)*\\))?'
 const patterns: readonly (readonly [TokenKind, RegExp])[] = [
   ['name', new RegExp(name, 'y')],
   ['number', /(?:0|[1-9]\d*)(?!\w)/y],
@@ -24,8 +25,8 @@ const bareName = new RegExp(`^(?:${name})$`)
 /** Words that begin or divide statements: a thing of such a name is quoted. */
 const reserved: ReadonlySet<string> = new Set(
   (
-    'program work channel mesh stream group task role buffer slot at read write graph kernel ' +
-    'run send recv exchange all-reduce move free in out to from over for'
+    'program work channel mesh devices stream group task role buffer slot at read write graph kernel ' +
+    'run send recv exchange all-reduce reduce-scatter all-gather all-to-all move free in out to from over for'
   ).split(' '),
 )
 

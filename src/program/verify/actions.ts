@@ -1,5 +1,6 @@
 import { internalError } from '../../base/index.ts'
 import { methods, type ScheduleMethod } from '../../schedule/index.ts'
+import { checkDeclaredActions } from './declaredActions.ts'
 import { type Finding, isOncePerStep, type RoleView, type VerifyContext } from './finding.ts'
 
 /** Instructions that do each phase of one stage and micro-batch. */
@@ -12,7 +13,9 @@ type Done = Map<number, Map<number, Places>>
  * Every action of the method's set once, on every rank of its stage: ranks at one pipeline coordinate do the same
  * stages, and no other coordinate does them. A fused `FB` counts as F and as B.
  */
-export function checkActions({ program, roles }: VerifyContext): Finding[] {
+export function checkActions(context: VerifyContext): Finding[] {
+  const { program, roles } = context
+  if (program.work.method === 'declared') return checkDeclaredActions(context)
   const method = methods.get(program.work.method)
   if (method === undefined) throw internalError(`no method ${program.work.method}`)
   const { stages, microbatches } = program.work
@@ -73,7 +76,7 @@ function unknownActions(
   method: ScheduleMethod,
   { stages, microbatches }: VerifyContext['program']['work'],
 ): Finding[] {
-  const known = new Set([...method.sets.flat(), ...method.optional])
+  const known = new Set([...method.sets.flat(), ...method.optional, ...method.added])
   const findings: Finding[] = []
   for (const [stage, byMicrobatch] of done)
     for (const [microbatch, places] of byMicrobatch) {
@@ -100,7 +103,9 @@ function checkSet(
   stage: number,
   microbatch: number,
 ): Finding[] {
-  const required = [...places].filter(([phase]) => !method.optional.includes(phase))
+  const required = [...places].filter(
+    ([phase]) => !method.optional.includes(phase) && !method.added.includes(phase),
+  )
   // What is done once a step may be done in parts: that they cover the state once is for `state` to say.
   const repeated = [...places].some(([phase, list]) => list.length > 1 && !isOncePerStep({ phase }))
   const complete = method.sets.filter((set) => set.every((phase) => places.has(phase)))

@@ -2,10 +2,11 @@ import type { Action } from '../../schedule/index.ts'
 import { operandRows, valueRows } from '../accesses.ts'
 import { formatOperand } from '../text/operands.ts'
 import type { GraphTask, Operand, Role } from '../types.ts'
+import { checkDeclaredRuns } from './declaredRuns.ts'
 import { type Finding, isOncePerStep, type RoleView, type VerifyContext } from './finding.ts'
 import { type Complain, complaints, type Run } from './findingAt.ts'
 import { actionRules, gathersOf, type OperandRule, type TaskRules } from './operandRules.ts'
-import { packMismatches } from './packs.ts'
+import { homesOf, packMismatches } from './packs.ts'
 import { checkUpdates } from './updates.ts'
 
 /** Which stages run a task, and what ids each stage's tables are gathered by. */
@@ -19,10 +20,12 @@ interface Sharing {
  * version. A program in which two are exchanged runs just as well, and trains another model.
  */
 export function checkBindings(context: VerifyContext): Finding[] {
+  if (context.program.work.method === 'declared')
+    return context.roles.flatMap((view) => checkDeclaredRuns(context, view))
   const sharing = sharingOf(context)
   const rules = new Map<string, TaskRules>()
-  const rulesOf = (index: number, task: GraphTask, stage: number): TaskRules => {
-    const key = `${index} ${stage}`
+  const rulesOf = (index: number, task: GraphTask, stage: number, view: RoleView): TaskRules => {
+    const key = `${index} ${stage} ${view.index}`
     const known = rules.get(key)
     if (known !== undefined) return known
     const made = actionRules(
@@ -30,6 +33,7 @@ export function checkBindings(context: VerifyContext): Finding[] {
       stage,
       sharing.stages.get(index) ?? new Set([stage]),
       sharing.gathers.get(stage) ?? new Map(),
+      homesOf(view.role, stage),
     )
     rules.set(key, made)
     return made
@@ -44,7 +48,7 @@ function checkActionRuns(
   context: VerifyContext,
   view: RoleView,
   sharing: Sharing,
-  rulesOf: (index: number, task: GraphTask, stage: number) => TaskRules,
+  rulesOf: (index: number, task: GraphTask, stage: number, view: RoleView) => TaskRules,
 ): Finding[] {
   const { role } = view
   const findings: Finding[] = []
@@ -58,7 +62,7 @@ function checkActionRuns(
     const key = `${action.stage} ${action.phase}`
     const model = models.get(key)
     if (model?.sound === true && isAlike(role, model.run, instruction, action)) return
-    const rules = rulesOf(instruction.task, task, action.stage)
+    const rules = rulesOf(instruction.task, task, action.stage, view)
     const found = complaints(context, view, index, (complain) => {
       if (model !== undefined && model.run.task !== instruction.task)
         complain(
@@ -102,6 +106,8 @@ function checkOperand(
         ? `name ${buffer.name}, which belongs to no micro-batch`
         : `name ${buffer.name}[${expected}]: a run works on the values of its own micro-batch`,
     )
+  if (rule.index === 'window' && instance.window === undefined)
+    complain('BINDING_VERSION', `has ${name} as its ${rule.what}`, `name ${buffer.name} of a window`)
   const version = rule.index === 'version' ? 0 : undefined
   if (instance.step !== version || (version !== undefined && buffer.state !== true))
     complain(
@@ -110,7 +116,11 @@ function checkOperand(
       version === undefined ? 'name a value of this step' : 'read the state as the step finds it',
     )
   const { start, end } = operandRows(role, operand)
-  if (operand.region !== undefined && (start !== 0 || end !== valueRows(role, operand.value)))
+  if (
+    rule.inParts !== true &&
+    operand.region !== undefined &&
+    (start !== 0 || end !== valueRows(role, operand.value))
+  )
     complain('BINDING_REGION', `has only ${name} as its ${rule.what}`, 'name all of it')
 }
 

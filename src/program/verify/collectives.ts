@@ -1,8 +1,8 @@
 import { operandBytes, operandRows, overlap } from '../accesses.ts'
 import { formatOperand } from '../text/operands.ts'
-import type { Operand, Role } from '../types.ts'
+import type { BufferSpec, CollectiveOperation, CollectivePart, Operand, Role } from '../types.ts'
 import { type Finding, type InstructionPlace, mergeAlike, rankList, type VerifyContext } from './finding.ts'
-import { entryRegion } from './packs.ts'
+import { heldRegion } from './packs.ts'
 
 /** One member's part in a collective. */
 interface Member {
@@ -25,24 +25,63 @@ interface Meeting {
 /** Every member of a collective's group issues it, once, with the same operation, type and size. */
 export function checkCollectives({ ranks }: VerifyContext): Finding[] {
   const meetings = new Map<string, Meeting>()
+  const findings: Finding[] = []
   for (const { rank, view, groups } of ranks)
     view.instructions.forEach((instruction, index) => {
       if (instruction.kind !== 'collective') return
-      const { collective: id, group, operand } = instruction
+      const { collective: id, group, operation, reduce, parts, root, shift } = instruction
       const expected = groups[group] ?? []
       const key = `${id} ${group} ${expected[0]}`
       const meeting = meetings.get(key) ?? { id, group, expected, members: [] }
       meetings.set(key, meeting)
-      const dtype = view.role.buffers[view.role.values[operand.value]?.buffer ?? -1]?.dtype ?? '?'
+      for (const part of parts) {
+        const problem = sizeProblem(operation, expected.length, view.role, part)
+        if (problem !== undefined)
+          findings.push({
+            code: 'COLLECTIVE_SIZE',
+            message: `collective #${id} ${problem}`,
+            fix: 'give both ends the dtype and the sizes that the operation makes of each other',
+            ranks: [rank],
+            places: [{ role: view.index, instruction: index, rank }],
+          })
+      }
+      const dtypes = parts.map(({ source }) => bufferOf(view.role, source)?.dtype ?? '?')
+      const details = [
+        root === undefined ? '' : ` root ${root}`,
+        shift === undefined ? '' : ` shift ${shift}`,
+      ]
       meeting.members.push({
         rank,
         place: { role: view.index, instruction: index, rank },
-        bytes: operandBytes(view.role, operand),
-        what: `${instruction.operation} ${instruction.reduce} of ${dtype}`,
-        value: sharedName(view.role, operand),
+        bytes: parts.reduce((sum, { source }) => sum + operandBytes(view.role, source), 0),
+        what: `${operation}${reduce === undefined ? '' : ` ${reduce}`}${details.join('')} of ${dtypes.join(', ')}`,
+        value: parts.map(({ source }) => sharedName(view.role, source)).join(' and '),
       })
     })
-  return mergeAlike([...meetings.values()].flatMap(checkMeeting))
+  return mergeAlike([...findings, ...[...meetings.values()].flatMap(checkMeeting)])
+}
+
+/** What is wrong with the ends of a part of a collective of `members` ranks. */
+function sizeProblem(
+  operation: CollectiveOperation,
+  members: number,
+  role: Role,
+  { source, result }: CollectivePart,
+): string | undefined {
+  const [from, to] = [operandBytes(role, source), operandBytes(role, result)]
+  const [given, taken] = [bufferOf(role, source)?.dtype, bufferOf(role, result)?.dtype]
+  if (given !== taken) return `turns ${given} into ${taken}`
+  const divides = ['reduceScatter', 'scatter', 'allToAll'].includes(operation)
+  const rows = operandRows(role, source)
+  if (divides && (rows.end - rows.start) % members !== 0)
+    return `deals ${rows.end - rows.start} rows out to ${members} ranks`
+  const joins = operation === 'allGather' || operation === 'gather'
+  const wanted = joins
+    ? from * members
+    : operation === 'reduceScatter' || operation === 'scatter'
+      ? from / members
+      : from
+  return to === wanted ? undefined : `makes ${wanted} bytes for the ${to} of ${formatOperand(role, result)}`
 }
 
 function checkMeeting({ id, expected, members }: Meeting): Finding[] {
@@ -113,13 +152,20 @@ function checkMeeting({ id, expected, members }: Meeting): Finding[] {
 
 /** Of a pack, the tensors and how far in they lie; of anything else the operand's own name. */
 function sharedName(role: Role, operand: Operand): string {
-  const pack = role.buffers[role.values[operand.value]?.buffer ?? -1]?.pack
-  if (pack === undefined) return formatOperand(role, operand)
+  const buffer = bufferOf(role, operand)
+  if (buffer?.pack === undefined) return formatOperand(role, operand)
   const rows = operandRows(role, operand)
-  return pack
-    .filter((entry) => overlap(entryRegion(entry), rows))
-    .map(({ name, offset }) => (offset === rows.start ? name : `${name} at ${offset - rows.start}`))
+  return buffer.pack
+    .filter((entry) => overlap(heldRegion(buffer, entry), rows))
+    .map((entry) => {
+      const at = heldRegion(buffer, entry).start - rows.start
+      return at === 0 ? entry.name : `${entry.name} at ${at}`
+    })
     .join(', ')
+}
+
+function bufferOf(role: Role, operand: Operand): BufferSpec | undefined {
+  return role.buffers[role.values[operand.value]?.buffer ?? -1]
 }
 
 function groupBy<T>(items: readonly T[], key: (item: T) => string): Map<string, T[]> {

@@ -1,10 +1,10 @@
-import { operandRows, overlap, visitAccesses } from '../accesses.ts'
+import { operandElements, overlap, visitAccesses } from '../accesses.ts'
 import type { Region, Role } from '../types.ts'
 import type { RoleView } from './finding.ts'
 
 interface Touch {
   readonly instruction: number
-  readonly rows: Region
+  readonly range: Region
 }
 
 /** Who wrote and who read a slot, as far as it still matters. */
@@ -23,9 +23,9 @@ export function memoryEdges(view: RoleView): [number, number][] {
   const slots = slotsOf(role)
   // Latest instruction that was put after each.
   const follower = new Int32Array(view.instructions.length).fill(-1)
-  const follow = (earlier: readonly Touch[], rows: Region, index: number): void => {
-    for (const { instruction, rows: old } of earlier) {
-      if (instruction === index || follower[instruction] === index || !overlap(old, rows)) continue
+  const follow = (earlier: readonly Touch[], range: Region, index: number): void => {
+    for (const { instruction, range: old } of earlier) {
+      if (instruction === index || follower[instruction] === index || !overlap(old, range)) continue
       follower[instruction] = index
       edges.push([instruction, index])
     }
@@ -34,33 +34,34 @@ export function memoryEdges(view: RoleView): [number, number][] {
     visitAccesses(instruction, (operand, kind) => {
       const slot = slots[operand.value]
       if (slot === undefined) return
-      const rows = operandRows(role, operand)
-      follow(slot.writes, rows, index)
+      const range = operandElements(role, operand)
+      follow(slot.writes, range, index)
       if (kind === 'read') {
-        slot.reads.push({ instruction: index, rows })
+        slot.reads.push({ instruction: index, range })
         return
       }
-      follow(slot.reads, rows, index)
+      follow(slot.reads, range, index)
       // What this write covers is ordered through it from here on.
-      slot.writes = uncovered(slot.writes, rows)
-      slot.reads = uncovered(slot.reads, rows)
-      slot.writes.push({ instruction: index, rows })
+      slot.writes = uncovered(slot.writes, range)
+      slot.reads = uncovered(slot.reads, range)
+      slot.writes.push({ instruction: index, range })
     })
   })
   return edges
 }
 
-function uncovered(touches: Touch[], rows: Region): Touch[] {
+function uncovered(touches: Touch[], range: Region): Touch[] {
   if (touches.length === 0) return touches
-  return touches.filter(({ rows: old }) => old.start < rows.start || old.end > rows.end)
+  return touches.filter(({ range: old }) => old.start < range.start || old.end > range.end)
 }
 
-/** The slot of every value: one object for all values of a buffer that live there. */
-function slotsOf({ values }: Role): Slot[] {
-  const buffers = new Map<number, Map<number, Slot>>()
+/** The slot of every value: one object for all values that live there. */
+function slotsOf({ buffers, values }: Role): Slot[] {
+  const pools = new Map<number, Map<number, Slot>>()
   return values.map(({ buffer, slot }) => {
-    const bySlot = buffers.get(buffer) ?? new Map<number, Slot>()
-    buffers.set(buffer, bySlot)
+    const pool = buffers[buffer]?.pool ?? -1
+    const bySlot = pools.get(pool) ?? new Map<number, Slot>()
+    pools.set(pool, bySlot)
     const shared = bySlot.get(slot) ?? { writes: [], reads: [] }
     bySlot.set(slot, shared)
     return shared

@@ -1,5 +1,5 @@
 import { type Action, phases } from '../../schedule/index.ts'
-import type { Instruction, Program, Role } from '../types.ts'
+import type { Instruction, Program, Role, Task } from '../types.ts'
 import type { RankView } from './ranks.ts'
 
 export interface InstructionPlace {
@@ -69,6 +69,11 @@ export function actionOf(view: RoleView, instruction: number): { stage?: number;
 /** Whether it is done once a step, in however many parts, rather than for each micro-batch: an update. */
 export function isOncePerStep({ phase }: Pick<Action, 'phase'>): boolean {
   return phases.get(phase)?.per === 'step'
+}
+
+/** The kernel that a norm is made of. */
+export function isSumOfSquares(task: Task | undefined): boolean {
+  return task?.kind === 'kernel' && task.kernel === 'sumSquares'
 }
 
 /** `rank 3`, `ranks 0 to 2047`, or `ranks 0, 2, 4`. */

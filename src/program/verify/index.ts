@@ -13,6 +13,7 @@ import { checkTypes } from './ports.ts'
 import { rankViews } from './ranks.ts'
 import { checkMemory, checkState } from './resources.ts'
 import { checkRoles } from './roles.ts'
+import { checkShards } from './shards.ts'
 import { checkSums } from './sums.ts'
 import { checkTerms } from './terms.ts'
 import { checkChannelOrder, checkTransfers } from './transfers.ts'
@@ -96,11 +97,18 @@ export const invariants: readonly Invariant[] = [
     name: 'terms',
     promise: 'what ranks add up, each of its own samples, is declared a term of one sum over all of them',
     check: checkTerms,
+    asked: ({ program }) => program.work.method !== 'declared',
   },
   {
     name: 'sums',
     promise: 'terms that ranks hold of one sum are added over all of them, once, before anybody reads them',
     check: checkSums,
+    after: ['matching'],
+  },
+  {
+    name: 'shards',
+    promise: 'what is gathered of shards is what was dealt out, segment by segment, of this step',
+    check: checkShards,
     after: ['matching'],
   },
   {

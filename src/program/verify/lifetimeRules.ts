@@ -49,11 +49,11 @@ export const lifetimeRules: Readonly<Record<LifetimeCode, LifetimeRule>> = {
   },
   SLOT_IN_USE: {
     what: (names) => `writes ${names}, which is still needed`,
-    fix: 'free it first, or give the buffer one more slot',
+    fix: 'free it first, or give its pool one more slot',
   },
   SLOT_OUTSIDE: {
     what: (names) => `uses ${names}`,
-    fix: 'give the buffer more slots',
+    fix: 'give its pool more slots',
   },
   REGION_OUTSIDE: {
     what: (names) => `names ${names}`,

@@ -78,13 +78,21 @@ describe('lifetimes', () => {
     expect(codes(crowded)).toEqual(['SLOT_IN_USE'])
   })
 
+  it('finds buffers that cannot share their slots', () => {
+    const shared = withRole(base, 0, (role) => {
+      const { pool } = role.buffers.find(({ name }) => name === 'w0')!
+      return {
+        ...role,
+        buffers: role.buffers.map((buffer) => (buffer.name === 'g0' ? { ...buffer, pool } : buffer)),
+      }
+    })
+    expect(codes(shared)).toContain('SLOT_SHARED')
+  })
+
   it('finds a slot that the buffer does not have', () => {
     const narrow = withRole(base, 0, (role) => ({
       ...role,
-      buffers: role.buffers.map((buffer) => ({
-        ...buffer,
-        slots: buffer.name === 'r0.0' ? 1 : buffer.slots,
-      })),
+      pools: role.pools.with(role.buffers.find(({ name }) => name === 'r0.0')!.pool, { slots: 1 }),
     }))
     expect(codes(narrow)).toEqual(['SLOT_OUTSIDE'])
   })

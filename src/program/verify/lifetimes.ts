@@ -1,4 +1,13 @@
-import { firstGap, operandRows, overlap, type ValueAccess, valueAccesses, valueRows } from '../accesses.ts'
+import {
+  firstGap,
+  operandElements,
+  operandRows,
+  overlap,
+  type ValueAccess,
+  valueAccesses,
+  valueRows,
+} from '../accesses.ts'
+import { maySharePool } from '../slots.ts'
 import { formatInstruction } from '../text/instruction.ts'
 import { formatOperands, formatValue } from '../text/operands.ts'
 import type { BufferSpec, Instruction, Operand, Region, Role, ValueInstance } from '../types.ts'
@@ -6,11 +15,29 @@ import { actionOf, type Finding, type RoleView, type VerifyContext } from './fin
 import { type LifetimeCode, lifetimeRules } from './lifetimeRules.ts'
 
 /**
- * Walks every role's list: each read is written before, nothing is used after it is freed or overwritten, no slot is
+ * Buffers that share slots may do so; walks every role's list: each read is written before, nothing is used after it is freed or overwritten, no slot is
  * written while it holds another value, nothing is written twice before it is read, nothing is left over.
  */
 export function checkLifetimes(context: VerifyContext): Finding[] {
-  return context.roles.flatMap((view) => new LifetimeWalk(context, view).walk())
+  return context.roles.flatMap((view) => [...checkPools(view), ...new LifetimeWalk(context, view).walk()])
+}
+
+/** Buffers that take turns in the same slots are alike, and none of them has to outlive the step. */
+function checkPools({ role, ranks }: RoleView): Finding[] {
+  return role.buffers.flatMap((buffer, index): Finding[] => {
+    const first = role.buffers.findIndex(({ pool }) => pool === buffer.pool)
+    if (first === index || maySharePool(role.buffers[first]!, buffer)) return []
+    const names = `${role.buffers[first]!.name} and ${buffer.name}`
+    return [
+      {
+        code: 'SLOT_SHARED',
+        message: `${names} of ${role.name} share their slots, and are not alike or not only of the step`,
+        fix: 'give each its own slots',
+        ranks,
+        places: [],
+      },
+    ]
+  })
 }
 
 class LifetimeWalk {
@@ -21,7 +48,7 @@ class LifetimeWalk {
   /** Rows written so far, and of these those that were read since, by value. */
   private readonly written = new Map<number, { rows: Region[]; unread: Region[]; last: number }>()
   private readonly freed = new Set<number>()
-  /** Value that lives in a slot, by `buffer:slot`. */
+  /** Value that lives in a slot, by `pool:slot`. */
   private readonly occupants = new Map<string, number>()
   /** What is wrong with the instruction at hand: what it concerns, by code and what is said of it. */
   private wrong = new Map<LifetimeCode, Map<string, Operand[]>>()
@@ -73,8 +100,9 @@ class LifetimeWalk {
     if (instance === undefined || buffer === undefined) return false
     const rows = operandRows(role, access)
     const size = valueRows(role, access.value)
-    if (instance.slot < 0 || instance.slot >= buffer.slots)
-      this.complain('SLOT_OUTSIDE', access, ` in slot ${instance.slot} of ${buffer.slots}`)
+    const slots = role.pools[buffer.pool]?.slots ?? 0
+    if (instance.slot < 0 || instance.slot >= slots)
+      this.complain('SLOT_OUTSIDE', access, ` in slot ${instance.slot} of ${slots}`)
     // A buffer without elements has no rows to name.
     const empty = rows.start >= rows.end && access.region !== undefined
     if (rows.start >= 0 && rows.end <= size && !empty) return true
@@ -111,7 +139,7 @@ class LifetimeWalk {
       return
     }
     if (this.freed.has(value)) this.complain('WRITE_AFTER_FREE', access)
-    const key = slotKey(role.values[value]!)
+    const key = this.slotKey(role.values[value]!)
     const occupant = this.occupants.get(key)
     if (occupant !== undefined && occupant !== value && this.buffer(value)?.state !== true)
       this.complain('SLOT_IN_USE', access, ` over ${formatValue(role, occupant)}`)
@@ -136,25 +164,31 @@ class LifetimeWalk {
     else if (this.freed.has(value)) this.complain('FREE_UNKNOWN', { value }, ' a second time')
     else if (!this.written.has(value)) this.complain('FREE_UNKNOWN', { value }, ', which was never written')
     this.freed.add(value)
-    if (this.occupants.get(slotKey(instance)) === value) this.occupants.delete(slotKey(instance))
+    const key = this.slotKey(instance)
+    if (this.occupants.get(key) === value) this.occupants.delete(key)
   }
 
   /** There before the step begins. */
   private isGiven(value: number): boolean {
     const buffer = this.buffer(value)
-    return buffer?.constant !== undefined || (buffer?.state === true && this.role.values[value]?.step === 0)
+    const step = this.role.values[value]?.step
+    return buffer?.constant !== undefined || (buffer?.state === true && step !== undefined && step <= 0)
   }
 
   /** Whether a later version of the state is in the same place already. */
   private isOverwritten(value: number, rows: Region): boolean {
-    const occupant = this.occupants.get(slotKey(this.role.values[value]!))
+    const occupant = this.occupants.get(this.slotKey(this.role.values[value]!))
     return occupant !== undefined && this.written.get(occupant)!.rows.some((region) => overlap(region, rows))
   }
 
   private collide(a: ValueAccess, b: ValueAccess): boolean {
     const { role } = this
-    if (slotKey(role.values[a.value]!) !== slotKey(role.values[b.value]!)) return false
-    return overlap(operandRows(role, a), operandRows(role, b))
+    if (this.slotKey(role.values[a.value]!) !== this.slotKey(role.values[b.value]!)) return false
+    return overlap(operandElements(role, a), operandElements(role, b))
+  }
+
+  private slotKey({ buffer, slot }: ValueInstance): string {
+    return `${this.role.buffers[buffer]?.pool}:${slot}`
   }
 
   private buffer(value: number): BufferSpec | undefined {
@@ -191,8 +225,4 @@ class LifetimeWalk {
     }
     this.wrong = new Map()
   }
-}
-
-function slotKey({ buffer, slot }: ValueInstance): string {
-  return `${buffer}:${slot}`
 }

@@ -13,10 +13,14 @@ import {
 } from '../../../test/support/programs.ts'
 import { edited } from '../../../test/support/programText.ts'
 import { readInstruction } from '../columns.ts'
-import type { Instruction } from '../types.ts'
+import type { CollectivePart, Instruction } from '../types.ts'
 import { verifyProgram } from './index.ts'
 
 const base = tinyProgram({ stages: 2, data: 2, microbatches: 3 })
+
+function inRegion({ source, result }: CollectivePart, region: number): CollectivePart {
+  return { source: { ...source, region }, result: { ...result, region } }
+}
 
 describe('matching', () => {
   it('misses the other end of a transfer', () => {
@@ -91,7 +95,9 @@ describe('matching', () => {
     const region = small.roles[0]!.regions.length - 1
     const sizes = changed(small, 0, (list) =>
       replace(list, tied[0]!, (item) =>
-        item.kind === 'collective' ? { ...item, operand: { ...item.operand, region } } : item,
+        item.kind === 'collective'
+          ? { ...item, parts: item.parts.map((part) => inRegion(part, region)) }
+          : item,
       ),
     )
     expect(sizes).toEqual(['COLLECTIVE_MISMATCH'])
@@ -106,7 +112,7 @@ describe('matching', () => {
     if (added.kind !== 'collective' || own.kind !== 'collective') throw new Error('no collectives')
     const at = place(three, 1, isCollective)
     const found = verifyProgram(
-      withInstructions(three, 1, (list) => list.toSpliced(at, 0, { ...added, operand: own.operand })),
+      withInstructions(three, 1, (list) => list.toSpliced(at, 0, { ...added, parts: own.parts })),
     ).findings
     expect(found.map(({ message }) => message)).toContainEqual(
       expect.stringContaining('no member of its group'),

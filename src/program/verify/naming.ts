@@ -11,7 +11,7 @@ export interface Crossing {
 }
 
 const crossing = /^x(\d{1,9})((?:\.\d+)?)$/
-const local = /^([rk])(\d+)$/
+const local = /^([hrk])(\d+)$/
 
 export function crossingOf(name: string): Crossing | undefined {
   const match = crossing.exec(name)
@@ -27,7 +27,10 @@ export function cotangentOf(name: string): string | undefined {
   return name.startsWith('d.') ? name.slice(2) : undefined
 }
 
-/** Buffer of a residual `r3`, or of what a backward for inputs keeps, `k3`, of a stage: `r1.3`. */
+/**
+ * Buffer of a residual `r3`, of what a recomputation takes, `h3`, or of what a backward for inputs keeps, `k3`, of a
+ * stage: `r1.3`.
+ */
 export function localBuffer(name: string, stage: number): string | undefined {
   const match = local.exec(name)
   return match === null ? undefined : `${match[1]}${stage}.${match[2]}`
@@ -64,4 +67,27 @@ export function blockShift(from: string, to: string): number | 'any' | undefined
   if (number < 0) return 'any'
   const other = theirs[number]!
   return /^\d{1,9}$/.test(other) ? Number(other) - Number(ours[number]) : undefined
+}
+
+/** What a buffer is for. */
+export const bufferKinds = [
+  'parameters',
+  'gatheredParameters',
+  'gradients',
+  'optimizerState',
+  'residuals',
+  'activations',
+  'cotangents',
+  'other',
+] as const
+export type BufferKind = (typeof bufferKinds)[number]
+
+export function bufferKind({ name, state }: { readonly name: string; readonly state?: boolean }): BufferKind {
+  const base = splitStageBuffer(name)?.base
+  if (state === true) return base === 'w' ? 'parameters' : 'optimizerState'
+  if (base === 'p') return 'gatheredParameters'
+  if (base === 'g' || base === 'G') return 'gradients'
+  if (/^[hrk]\d+\.\d+$/.test(name)) return 'residuals'
+  if (cotangentOf(name) !== undefined) return 'cotangents'
+  return crossingOf(name) === undefined ? 'other' : 'activations'
 }

@@ -1,9 +1,15 @@
 import { firstGap, operandRows, overlap } from '../accesses.ts'
 import type { BufferSpec, PackEntry, Region, Role } from '../types.ts'
-import type { Finding, InstructionPlace, RoleView, VerifyContext } from './finding.ts'
+import {
+  type Finding,
+  type InstructionPlace,
+  isSumOfSquares,
+  type RoleView,
+  type VerifyContext,
+} from './finding.ts'
 import { findingAt } from './findingAt.ts'
 import { isGradients } from './outside.ts'
-import { entryRegion } from './packs.ts'
+import { heldRegion } from './packs.ts'
 import { undeclared } from './terms.ts'
 
 const sum = 'sumOfSquares'
@@ -29,7 +35,7 @@ export function checkNorm(context: VerifyContext): Finding[] {
     const findings: Finding[] = []
     const counted = new Map<number, (Region & { readonly place: InstructionPlace })[]>()
     view.instructions.forEach((instruction, index) => {
-      if (instruction.kind !== 'run' || program.tasks[instruction.task]?.kind !== 'kernel') return
+      if (instruction.kind !== 'run' || !isSumOfSquares(program.tasks[instruction.task])) return
       const [source, owner] = instruction.reads
       const buffer = source === undefined ? undefined : role.values[source.value]?.buffer
       if (source === undefined || owner === undefined || buffer === undefined) return
@@ -39,7 +45,8 @@ export function checkNorm(context: VerifyContext): Finding[] {
         findings.push(
           findingAt(context, view, index, 'NORM_REPEATED', 'counts what is no gradient', 'remove it'),
         )
-      if (!isOwner(context, role, role.buffers[role.values[owner.value]?.buffer ?? -1]))
+      const shares = role.buffers[buffer]!.shard?.axes ?? []
+      if (!isOwner(context, role, role.buffers[role.values[owner.value]?.buffer ?? -1], shares))
         findings.push(
           findingAt(
             context,
@@ -60,9 +67,14 @@ export function checkNorm(context: VerifyContext): Finding[] {
   })
 }
 
-/** 1 on one replica of a stage, 0 on the others. */
-function isOwner({ program }: VerifyContext, role: Role, buffer: BufferSpec | undefined): boolean {
-  const axes = program.mesh.submeshes[role.pipeline]!
+/** 1 on one replica of each shard of a stage, 0 on the others. */
+function isOwner(
+  { program }: VerifyContext,
+  role: Role,
+  buffer: BufferSpec | undefined,
+  shares: readonly string[],
+): boolean {
+  const axes = program.mesh.submeshes[role.pipeline]!.filter(({ name }) => !shares.includes(name))
   const zeros = buffer?.constant?.isZero
   if (zeros === undefined) return false
   return (
@@ -73,12 +85,13 @@ function isOwner({ program }: VerifyContext, role: Role, buffer: BufferSpec | un
 
 function checkCounted(
   view: RoleView,
-  { name, pack }: BufferSpec,
+  buffer: BufferSpec,
   counted: readonly (Region & { readonly place: InstructionPlace })[],
 ): Finding[] {
+  const { name, pack } = buffer
   const [missing, twice, foreign]: [PackEntry[], PackEntry[], PackEntry[]] = [[], [], []]
   for (const entry of pack!) {
-    const rows = entryRegion(entry)
+    const rows = heldRegion(buffer, entry)
     const parts = counted.filter((region) => overlap(region, rows))
     if (!entry.owned) foreign.push(...(parts.length > 0 ? [entry] : []))
     else if (parts.some((region, index) => parts.slice(0, index).some((other) => overlap(region, other))))

@@ -16,8 +16,21 @@ export interface OperandRule {
   readonly what: string
   /** Names of buffers that it may be in. */
   readonly buffers: readonly string[]
-  /** `microbatch`: of the action's micro-batch; `version`: state as the step finds it; `none`: one for the step. */
-  readonly index: 'microbatch' | 'version' | 'none'
+  /**
+   * `microbatch`: of the action's micro-batch; `version`: state as the step finds it; `window`: made for a window of
+   * actions; `none`: one for the step.
+   */
+  readonly index: 'microbatch' | 'version' | 'window' | 'none'
+  /** Whether it may be a part of the buffer: of packs, where tensors have their places. */
+  readonly inParts?: true
+}
+
+/** Where the parameters of a role's stages are. */
+export interface Homes {
+  /** Stage whose pack has a parameter that is of no block and not in the pack of the run's own stage. */
+  readonly of: (parameter: string) => number | undefined
+  /** Whether the rank has but a shard of the stage's pack, so that windows of actions work on copies made whole. */
+  readonly isSharded: (stage: number) => boolean
 }
 
 export interface TaskRules {
@@ -27,19 +40,28 @@ export interface TaskRules {
 
 /**
  * What the operands of a task must be where it runs for `stage`. `stages` are all that share it; `gathers` says which
- * ids a parameter of the stage is gathered by, as far as its graphs show it.
+ * ids a parameter of the stage is gathered by, as far as its graphs show it; `homes` where parameters are that the
+ * actor keeps for another of its stages.
  */
 export function actionRules(
   task: GraphTask,
   stage: number,
   stages: ReadonlySet<number>,
   gathers: ReadonlyMap<string, ReadonlySet<string>>,
+  homes: Homes,
 ): TaskRules {
   const names = new CrossingNames(task.graph, stage, stages)
   return {
-    reads: task.reads.map((port, index) => readRule(task, port, index, names, gathers)),
-    writes: task.writes.map((port) => writeRule(task.graph, port, names)),
+    reads: task.reads.map((port, index) => readRule(task, port, index, names, gathers, homes)),
+    writes: task.writes.map((port) => writeRule(task.graph, port, names, homes)),
   }
+}
+
+/** The one stage whose pack has all of the parameters, or the run's own. */
+function homeOf(parameters: readonly string[], stage: number, homes: Homes): number {
+  const found = new Set(parameters.map((name) => homes.of(name) ?? stage))
+  const [home] = found
+  return found.size === 1 ? home! : stage
 }
 
 function readRule(
@@ -48,9 +70,15 @@ function readRule(
   index: number,
   names: CrossingNames,
   gathers: ReadonlyMap<string, ReadonlySet<string>>,
+  homes: Homes,
 ): OperandRule {
-  if (port.kind === 'pack')
-    return { what: 'parameters', buffers: [stageBuffer('w', names.stage)], index: 'version' }
+  if (port.kind === 'pack') {
+    const parameters = port.entries.map(({ input }) => task.graph.inputs[input]!.name)
+    const home = homeOf(parameters, names.stage, homes)
+    return homes.isSharded(home)
+      ? { what: 'parameters', buffers: [stageBuffer('p', home)], index: 'window', inParts: true }
+      : { what: 'parameters', buffers: [stageBuffer('w', home)], index: 'version', inParts: true }
+  }
   const rule = port.kind === 'tensor' ? inputRule(task.graph.inputs[port.input]!, names) : undefined
   const ids = idsNames(task, index, gathers)
   // An operand may be an input of the graph and place rows of the gradients as well.
@@ -73,9 +101,15 @@ function inputRule({ name, kind }: GraphInput, names: CrossingNames): OperandRul
   }
 }
 
-function writeRule(graph: Graph, port: WritePort, names: CrossingNames): OperandRule {
-  if (port.kind === 'pack')
-    return { what: 'gradients', buffers: [stageBuffer('g', names.stage)], index: 'none' }
+function writeRule(graph: Graph, port: WritePort, names: CrossingNames, homes: Homes): OperandRule {
+  if (port.kind === 'pack') {
+    const outputs = [...port.entries.map(({ output }) => output), ...port.rows.map(({ values }) => values)]
+    const parameters = outputs.map((output) => gradientOf(graph.outputs[output]!.name) ?? '')
+    const home = homeOf(parameters, names.stage, homes)
+    return homes.isSharded(home)
+      ? { what: 'gradients', buffers: [stageBuffer('G', home)], index: 'window', inParts: true }
+      : { what: 'gradients', buffers: [stageBuffer('g', home)], index: 'none', inParts: true }
+  }
   const { name } = graph.outputs[port.output]!
   const moves = localBuffer(name, 0) ?? crossingOf(cotangentOf(name) ?? name)
   // What is not handed on for the micro-batch is added over all of them.

@@ -1,9 +1,10 @@
 import { elementCount } from '../../graph/index.ts'
-import { overlap } from '../accesses.ts'
-import type { GraphTask, Operand, PackEntry, Region, Role } from '../types.ts'
-import type { Finding, VerifyContext } from './finding.ts'
+import { operandRows, overlap } from '../accesses.ts'
+import type { BufferSpec, GraphTask, Operand, PackEntry, Region, Role } from '../types.ts'
+import type { Finding, RoleView, VerifyContext } from './finding.ts'
 import type { Run } from './findingAt.ts'
-import { blockShift, gradientOf, splitStageBuffer } from './naming.ts'
+import { blockShift, gradientOf, splitStageBuffer, stageBuffer } from './naming.ts'
+import type { Homes } from './operandRules.ts'
 
 /** A tensor of a task's graph and where in a pack it lies. */
 interface Placed {
@@ -21,7 +22,9 @@ export function packMismatches(role: Role, task: GraphTask, run: Run, isShared: 
   let shift: number | undefined = isShared ? undefined : 0
   const place = (operand: Operand, tensors: readonly Placed[]): void => {
     const buffer = role.buffers[role.values[operand.value]?.buffer ?? -1]
-    for (const { name, offset, elements } of tensors) {
+    const { start } = operandRows(role, operand)
+    for (const { name, offset: inOperand, elements } of tensors) {
+      const offset = start + inOperand
       const entry = buffer?.pack?.find((candidate) => candidate.offset === offset)
       if (entry === undefined || elementCount(entry.shape) !== elements) {
         problems.push(
@@ -67,7 +70,37 @@ export function packMismatches(role: Role, task: GraphTask, run: Run, isShared: 
         problems.push(`sets element ${region.start} of its gradients over another part of them`)
     })
   })
+  const placed = new Set(
+    task.writes.flatMap((port) =>
+      port.kind === 'pack'
+        ? [...port.entries.map(({ output }) => output), ...port.rows.map(({ values: output }) => output)]
+        : [],
+    ),
+  )
+  outputs.forEach(({ name }, index) => {
+    if (/^g\..*(?<!\.ids)$/.test(name) && !placed.has(index)) problems.push(`adds ${name} to nothing`)
+  })
   return problems
+}
+
+/**
+ * Where a stage finds parameters that another stage of its actor keeps: an actor has one copy. Of a block's parameters
+ * nothing is said, for a task that stages share has the block of one of them in its names.
+ */
+export function homesOf({ buffers }: Role, stage: number): Homes {
+  const homes = new Map<string, number>()
+  for (const { name, pack } of buffers) {
+    const at = splitStageBuffer(name)
+    if (at?.base === 'w' && at.stage !== stage)
+      for (const entry of pack ?? []) homes.set(entry.name, at.stage)
+  }
+  const own = buffers.find(({ name }) => name === stageBuffer('w', stage))?.pack ?? []
+  for (const { name } of own) homes.delete(name)
+  const sharded = new Set(buffers.flatMap(({ name, shard }) => (shard === undefined ? [] : [name])))
+  return {
+    of: (parameter) => (blockShift(parameter, parameter) === 'any' ? homes.get(parameter) : undefined),
+    isSharded: (of) => sharded.has(stageBuffer('w', of)),
+  }
 }
 
 /** Gradients and optimizer states of a stage lie as its parameters do: an update takes the same elements of all. */
@@ -77,6 +110,17 @@ export function checkPackLayouts({ roles }: VerifyContext): Finding[] {
       const at = splitStageBuffer(buffer.name)
       const parameters = role.buffers.find(({ name, pack }) => name === `w${at?.stage}` && pack !== undefined)
       if (at === undefined || parameters === undefined || buffer.pack === undefined) return []
+      const states = buffer.state === true || at.base === 'g'
+      if (states && shardKey(buffer) !== shardKey(parameters))
+        return [
+          {
+            code: 'PACK_LAYOUT',
+            message: `${buffer.name} of ${role.name} is not dealt out as ${parameters.name} is`,
+            fix: 'give both the same shards',
+            ranks,
+            places: [],
+          },
+        ]
       const index = buffer.pack.findIndex((entry, place) => !isSame(at.base, entry, parameters.pack![place]))
       const entry = buffer.pack[index]
       if (entry === undefined && buffer.pack.length === parameters.pack!.length) return []
@@ -94,20 +138,47 @@ export function checkPackLayouts({ roles }: VerifyContext): Finding[] {
   )
 }
 
+function shardKey({ shard }: BufferSpec): string {
+  return shard === undefined ? '' : JSON.stringify([shard.axes, shard.segments])
+}
+
 /** Of `m1`, entry `adam.m.wte.weight` is that of parameter `wte.weight`; gradients have the parameter's own name. */
 function isSame(base: string, entry: PackEntry, parameter: PackEntry | undefined): boolean {
   if (parameter === undefined || entry.offset !== parameter.offset || entry.owned !== parameter.owned)
     return false
   if (entry.shape.join() !== parameter.shape.join()) return false
-  if (base === 'w' || base === 'g') return entry.name === parameter.name
+  if (['w', 'p', 'q', 'g', 'G', 'a'].includes(base)) return entry.name === parameter.name
   const prefix = entry.name.endsWith(`.${parameter.name}`)
     ? entry.name.slice(0, -parameter.name.length - 1)
     : undefined
   return prefix?.split('.').includes(base) === true
 }
 
-/** Every tensor is owned by the ranks of one stage: that one counts, saves and gives it. */
-export function checkOwners({ roles }: VerifyContext): Finding[] {
+/** Every tensor is owned by the ranks of one stage, which counts, saves and gives it; no actor has two copies. */
+export function checkOwners(context: VerifyContext): Finding[] {
+  return [...checkOneOwner(context), ...context.roles.flatMap(copiesOf)]
+}
+
+/** Tensors of the state that a role keeps in several buffers: they would go different ways. */
+function copiesOf({ role, ranks }: RoleView): Finding[] {
+  const names = role.buffers.flatMap(({ state, pack }) =>
+    state === true ? (pack ?? []).map(({ name }) => name) : [],
+  )
+  const met = new Set<string>()
+  const twice = names.find((name) => met.has(name) || !met.add(name))
+  if (twice === undefined) return []
+  return [
+    {
+      code: 'STATE_OWNER',
+      message: `${role.name} has several copies of ${twice}`,
+      fix: 'let one stage of the actor keep it, and the others read it there',
+      ranks,
+      places: [],
+    },
+  ]
+}
+
+function checkOneOwner({ roles }: VerifyContext): Finding[] {
   const held = new Map<string, { readonly owners: Set<number>; readonly torn: Set<number> }>()
   for (const { role } of roles)
     for (const buffer of role.buffers)
@@ -140,4 +211,26 @@ export function checkOwners({ roles }: VerifyContext): Finding[] {
 
 export function entryRegion({ offset, shape }: PackEntry): Region {
   return { start: offset, end: offset + elementCount(shape) }
+}
+
+/** The elements of its own in which a rank has something of an entry: all of it, or its block of the entry's segment. */
+export function heldRegion({ shape, shard }: BufferSpec, entry: PackEntry): Region {
+  const region = entryRegion(entry)
+  if (shard === undefined) return region
+  const segments = localSegments({ shape, shard })
+  const index = shard.segments.findIndex(({ start, end }) => start <= region.start && region.end <= end)
+  return segments[index] ?? { start: 0, end: 0 }
+}
+
+/** Where the rank's blocks of the segments lie. */
+export function localSegments({ shape, shard }: Pick<BufferSpec, 'shape' | 'shard'>): Region[] {
+  if (shard === undefined) return [{ start: 0, end: elementCount(shape) }]
+  const whole = shard.segments.reduce((sum, { start, end }) => sum + end - start, 0)
+  const count = Math.max(1, whole / Math.max(1, elementCount(shape)))
+  let at = 0
+  return shard.segments.map(({ start, end }) => {
+    const region = { start: at, end: at + (end - start) / count }
+    at = region.end
+    return region
+  })
 }

@@ -5,6 +5,7 @@ import type {
   GraphTask,
   Instruction,
   KernelTask,
+  MissingTask,
   Operand,
   ReadPort,
   Region,
@@ -32,7 +33,9 @@ export function checkTypes(context: VerifyContext): Finding[] {
           ? `task ${instruction.task} is not declared`
           : task.kind === 'graph'
             ? graphMismatch(view.role, task, instruction)
-            : kernelMismatch(view.role, task, instruction)
+            : task.kind === 'missing'
+              ? missingMismatch(view.role, task, instruction)
+              : kernelMismatch(view.role, task, instruction)
       if (message === undefined) {
         sound.add(key)
         return []
@@ -91,7 +94,28 @@ function kernelMismatch(role: Role, task: KernelTask, run: Run): string | undefi
       }
       return undefined
     }
+    case 'copy': {
+      const counts = countMismatch(task.name, run, 1, 1)
+      if (counts !== undefined) return counts
+      const source = run.reads[0]!
+      const dtype = role.buffers[role.values[source.value]?.buffer ?? -1]?.dtype
+      if (dtype === undefined) return `${task.name} names a buffer that is not declared`
+      const type = { dtype, shape: [operandElements(role, source)] }
+      const message = portMismatch(role, run.writes[0]!, [{ type, offset: undefined }])
+      return message === undefined ? undefined : `${task.name} ${message}`
+    }
   }
+}
+
+function missingMismatch(role: Role, task: MissingTask, run: Run): string | undefined {
+  const counts = countMismatch(task.name, run, task.reads.length, task.writes.length)
+  if (counts !== undefined) return counts
+  const operands = [...run.reads, ...run.writes]
+  for (const [index, type] of [...task.reads, ...task.writes].entries()) {
+    const message = portMismatch(role, operands[index]!, [{ type, offset: undefined }])
+    if (message !== undefined) return `${task.name} ${message}`
+  }
+  return undefined
 }
 
 function countMismatch(name: string, run: Run, reads: number, writes: number): string | undefined {

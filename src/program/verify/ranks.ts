@@ -38,15 +38,7 @@ export function rankViews(
   const part = rankCount(mesh) > inFull ? dividedMesh(program) : mesh
   const wholeRank = (rank: number): number =>
     part === mesh ? rank : rankAt(mesh, coordinatesOf(part, rank))!
-  // Members are the same for all of them: found once.
-  const known = new Map<string, readonly number[]>()
-  const members = (group: Group, index: number, own: Coordinates): readonly number[] => {
-    const fixed = Object.entries(own.axes).filter(([axis]) => !group.axes.includes(axis))
-    const key = `${index} ${group.axes.includes('pipeline') ? '' : own.pipeline} ${fixed.join(' ')}`
-    const found = known.get(key) ?? groupRanks(part, own, group).map(wholeRank)
-    known.set(key, found)
-    return found
-  }
+  const members = memberFinder(part, wholeRank)
   return roles.flatMap((view) => {
     const used = new Set(view.instructions.map((item) => (item.kind === 'collective' ? item.group : -1)))
     return roleRanks(part, view.role).map((rank): RankView => {
@@ -55,10 +47,25 @@ export function rankViews(
         rank: wholeRank(rank),
         view,
         peers: view.role.peers.map((peer) => peerRank(mesh, own, peer)),
-        groups: program.groups.map((group, index) => (used.has(index) ? members(group, index, own) : [])),
+        groups: program.groups.map((group, index) => (used.has(index) ? members(group, own) : [])),
       }
     })
   })
+}
+
+/** Members of groups, found once for all ranks of a group. `name` numbers ranks of the mesh otherwise, if given. */
+export function memberFinder(
+  mesh: ProgramMesh,
+  name: (rank: number) => number = (rank) => rank,
+): (group: Group, own: Coordinates) => readonly number[] {
+  const known = new Map<string, readonly number[]>()
+  return (group, own) => {
+    const fixed = Object.entries(own.axes).filter(([axis]) => !group.axes.includes(axis))
+    const key = `${group.name} ${group.axes.includes('pipeline') ? '' : own.pipeline} ${fixed.join(' ')}`
+    const found = known.get(key) ?? groupRanks(mesh, own, group).map(name)
+    known.set(key, found)
+    return found
+  }
 }
 
 /**
@@ -71,7 +78,7 @@ export function rankViews(
  * whole, one for each of them. So everything matches in the whole if and only if it does in copy 0. A circle of waits in
  * the whole projects to one in copy 0 (coordinate modulo k), and one in copy 0 is there in the whole as it stands.
  */
-function dividedMesh(program: Program): ProgramMesh {
+export function dividedMesh(program: Program): ProgramMesh {
   const { submeshes } = program.mesh
   let mesh = program.mesh
   for (const axis of new Set(submeshes.flatMap((axes) => axes.map(({ name }) => name)))) {

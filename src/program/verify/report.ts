@@ -134,10 +134,12 @@ function cellsAround(
   around: number,
 ): { readonly text: string; readonly isMarked: boolean }[] {
   const cells: { text: string; isMarked: boolean; index: number }[] = []
+  const withStage = hasStages(role)
   for (let index = 0; index < role.code.length; index++) {
     const isMarked = marked.has(index)
     const text =
-      cellOf(program, role, index) ?? (isMarked ? readInstruction(role.code, index).kind : undefined)
+      cellOf(program, role, index, withStage) ??
+      (isMarked ? readInstruction(role.code, index).kind : undefined)
     if (text !== undefined) cells.push({ text, isMarked, index })
   }
   const near = cells.map((_, at) =>
@@ -151,15 +153,25 @@ function cellsAround(
   })
 }
 
-/** `F3`, `B0` for actions, `→7` and `←7` for transfers, `Σ9` for collectives. Moves and frees have no cell. */
-export function cellOf(program: Program, role: Role, index: number): string | undefined {
+/** Whether the role works on several stages: its actions are told apart by them. */
+function hasStages({ actions }: Role): boolean {
+  return actions.some(({ stage }) => stage !== actions[0]?.stage)
+}
+
+/** `F3`, `B0` for actions (`2F3` on an actor of several stages), `→7` and `←7` for transfers, `Σ9` for collectives. Moves and frees have no cell. */
+export function cellOf(
+  program: Program,
+  role: Role,
+  index: number,
+  withStage: boolean = hasStages(role),
+): string | undefined {
   const instruction = readInstruction(role.code, index)
   switch (instruction.kind) {
     case 'run': {
       const action = instruction.action === undefined ? undefined : role.actions[instruction.action]
       return action === undefined
         ? (program.tasks[instruction.task]?.name ?? '?')
-        : `${action.phase}${action.microbatch}`
+        : `${withStage ? action.stage : ''}${action.phase}${action.microbatch}`
     }
     case 'exchange':
       return instruction.parts

@@ -1,19 +1,21 @@
 import { arenaBytes, operandRows, valueAccesses } from '../accesses.ts'
-import type { Region } from '../types.ts'
+import type { ProgramMesh, Region, Work } from '../types.ts'
 import type { Finding, InstructionPlace, RoleView, VerifyContext } from './finding.ts'
 import { checkOwners, checkPackLayouts } from './packs.ts'
 
 /** The static arena and the largest task workspace fit the budget of each rank. */
-export function checkMemory({ roles, budgetBytes, workspaceBytes }: VerifyContext): Finding[] {
+export function checkMemory({ program, roles, budgetBytes, workspaceBytes }: VerifyContext): Finding[] {
   if (budgetBytes === undefined) return []
   return roles.flatMap((view): Finding[] => {
     const arena = arenaBytes(view.role)
-    const peak = arena + workspaceBytes
+    const sharers = sharersOf(program.mesh, view.role.pipeline)
+    const peak = sharers * (arena + workspaceBytes)
     if (peak <= budgetBytes) return []
+    const ranks = sharers === 1 ? '' : `${sharers} ranks of a device need as much; `
     return [
       {
         code: 'MEMORY_BUDGET',
-        message: `${view.role.name} needs ${peak} bytes (${arena} of buffers, ${workspaceBytes} of workspace), the budget is ${budgetBytes}`,
+        message: `${view.role.name} needs ${peak} bytes (${ranks}${arena} of buffers, ${workspaceBytes} of workspace), the budget is ${budgetBytes}`,
         fix: 'use more stages, smaller micro-batches, or a larger budget',
         ranks: view.ranks,
         places: [],
@@ -22,14 +24,25 @@ export function checkMemory({ roles, budgetBytes, workspaceBytes }: VerifyContex
   })
 }
 
-/** A step that trains leaves a next version of all of its state, made once; any other leaves its state alone. */
+/** How many ranks share each device at a pipeline coordinate. Taken to need as much as each other. */
+function sharersOf({ submeshes, sharedOver }: ProgramMesh, pipeline: number): number {
+  return (submeshes[pipeline] ?? []).reduce(
+    (count, { name, size }) => (sharedOver?.includes(name) === true ? count * size : count),
+    1,
+  )
+}
+
+/**
+ * A step that trains leaves a next version of all of its state, made once; one that infers leaves its state alone; one that
+ * says itself what it does, makes all of a next version, once, or none.
+ */
 export function checkState(context: VerifyContext): Finding[] {
   const { roles, program } = context
-  const updates = program.work.method === 'gradient'
+  const { method } = program.work
   return [
     ...roles.flatMap((view) =>
       view.role.buffers.flatMap((buffer, index) =>
-        buffer.state === true ? checkStateBuffer(view, index, updates) : [],
+        buffer.state === true ? checkStateBuffer(view, index, method) : [],
       ),
     ),
     ...checkPackLayouts(context),
@@ -37,7 +50,7 @@ export function checkState(context: VerifyContext): Finding[] {
   ]
 }
 
-function checkStateBuffer(view: RoleView, buffer: number, updates: boolean): Finding[] {
+function checkStateBuffer(view: RoleView, buffer: number, method: Work['method']): Finding[] {
   const { role } = view
   const spec = role.buffers[buffer]!
   const written: (Region & { readonly place: InstructionPlace })[] = []
@@ -57,10 +70,10 @@ function checkStateBuffer(view: RoleView, buffer: number, updates: boolean): Fin
     places: written.map(({ place }) => place),
   })
   if (written.length === 0)
-    return updates
+    return method === 'gradient'
       ? [complain('STATE_KEPT', `leaves ${spec.name} as it was: the step trains it not at all`)]
       : []
-  if (!updates) return [complain('STATE_CHANGED', `writes ${spec.name} in a step that does not train`)]
+  if (method === 'infer') return [complain('STATE_CHANGED', `writes ${spec.name} in a step that does not train`)]
   const rows = spec.shape[0] ?? 1
   let reached = 0
   let gap: number | undefined

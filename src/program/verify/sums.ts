@@ -1,9 +1,10 @@
-import { elementCount } from '../../graph/index.ts'
-import { firstGap, operandRows, overlap, valueAccesses } from '../accesses.ts'
+import { firstGap, isInPlace, operandRows, overlap, type ValueAccess, valueAccesses } from '../accesses.ts'
+import { isReplicaAxis } from '../mesh.ts'
 import { formatInstruction } from '../text/instruction.ts'
 import { formatValue } from '../text/operands.ts'
-import type { Region, Role } from '../types.ts'
+import type { CollectivePart, Group, Instruction, Operand, Program, Region, Role } from '../types.ts'
 import { actionOf, type Finding, type RoleView, type VerifyContext } from './finding.ts'
+import { heldRegion } from './packs.ts'
 
 /** Rows of a value that are terms of a sum over a group, until they are added. */
 interface Term extends Region {
@@ -39,45 +40,52 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
     })
   }
   view.instructions.forEach((instruction, index) => {
-    for (const access of valueAccesses(instruction)) {
+    for (const access of sumAccesses(instruction)) {
+      const { value, part } = access
       const rows = operandRows(role, access)
-      const done = added.get(access.value) ?? []
-      if (instruction.kind === 'collective' && firstGap(terms(access.value), rows) !== undefined)
+      const done = added.get(value) ?? []
+      if (part !== undefined && isHeld(program, instruction) && isPartlyWhole(role, value, rows))
         report(
           'SUM_WHOLE',
           index,
-          `adds copies of ${formatValue(role, access.value)}, of which every rank has the whole`,
+          `adds copies of ${formatValue(role, value)}, of which every rank has the whole`,
           'remove it, or say over which group its terms lie',
         )
-      if (isAccumulator(role, access.value)) {
-        const known = read.get(access.value) ?? []
+      if (isAccumulator(role, value) && part === undefined) {
+        const known = read.get(value) ?? []
         if (access.kind === 'read') {
-          if (known.push(rows) === 1) read.set(access.value, known)
-        } else if (instruction.kind === 'run' && known.some((region) => overlap(region, rows)))
+          if (known.push(rows) === 1) read.set(value, known)
+        } else if (instruction.kind !== 'move' && known.some((region) => overlap(region, rows)))
           report(
             'SUM_LATE',
             index,
-            `adds to ${formatValue(role, access.value)} after it was read`,
+            `adds to ${formatValue(role, value)} after it was read`,
             'read it after the last term',
           )
       }
-      for (const term of terms(access.value)) {
+      for (const term of terms(value)) {
         if (!overlap(term, rows)) continue
-        const part = { start: Math.max(term.start, rows.start), end: Math.min(term.end, rows.end) }
-        const name = (): string => `${term.what} of ${formatValue(role, access.value)}`
-        const isAdded = done.some((region) => overlap(region, part))
-        if (instruction.kind === 'collective') {
-          const group = program.groups[instruction.group]?.name ?? '?'
-          if (group !== term.group || instruction.reduce !== 'sum')
+        const shared = { start: Math.max(term.start, rows.start), end: Math.min(term.end, rows.end) }
+        const name = (): string => `${term.what} of ${formatValue(role, value)}`
+        const isAdded = done.some((region) => overlap(region, shared))
+        if (part !== undefined && instruction.kind === 'collective') {
+          const over = program.groups[instruction.group]
+          const rest = remainder(program, term.group, over)
+          const left = isInPlace(part) ? [undefined] : termsAt(role, part.result, term.what, termsByBuffer)
+          if (
+            instruction.reduce !== 'sum' ||
+            rest === 'none' ||
+            left.some((group) => !isSameGroup(program, group, rest))
+          )
             report(
               'SUM_GROUP',
               index,
-              `takes the ${instruction.reduce} of ${name()} over ${group}, though its terms lie on ${term.group}`,
+              `takes the ${instruction.reduce} of ${name()} over ${over?.name ?? '?'}, though its terms lie on ${term.group}`,
               `add it over ${term.group}`,
             )
           if (isAdded) report('SUM_TWICE', index, `adds ${name()} a second time`, 'add it once')
         } else if (access.kind === 'read') {
-          if (firstGap(done, part) !== undefined)
+          if (!isUnsynced(role, value) && firstGap(done, shared) !== undefined)
             report(
               'SUM_MISSING',
               index,
@@ -92,10 +100,84 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
             'move it before the all-reduce',
           )
       }
-      if (instruction.kind === 'collective') added.set(access.value, [...done, rows])
+      if (part !== undefined) added.set(value, [...done, rows])
     }
   })
   return findings
+}
+
+interface SumAccess extends ValueAccess {
+  /** Where it is what a reduction adds up. */
+  readonly part?: CollectivePart
+}
+
+/** What a reduction adds up is one access; otherwise as for any instruction. */
+function sumAccesses(instruction: Instruction): readonly SumAccess[] {
+  if (instruction.kind !== 'collective' || instruction.reduce === undefined) return valueAccesses(instruction)
+  return instruction.parts.flatMap((part): SumAccess[] => {
+    const source: SumAccess = { ...part.source, kind: 'update', part }
+    if (isInPlace(part)) return [source]
+    const { mode, ...result } = part.result
+    return [source, { ...result, kind: mode === 'add' ? 'update' : 'write' }]
+  })
+}
+
+/** Groups that the rows of a result are said to be terms over, as far as they are of `what`; undefined: they are whole. */
+function termsAt(
+  role: Role,
+  result: Operand,
+  what: string,
+  termsByBuffer: readonly (readonly Term[])[],
+): (string | undefined)[] {
+  const rows = operandRows(role, result)
+  const found = (termsByBuffer[role.values[result.value]?.buffer ?? -1] ?? []).filter(
+    (term) => overlap(term, rows) && (term.what === what || term.what === 'all' || what === 'all'),
+  )
+  return found.length === 0 ? [undefined] : found.map(({ group }) => group)
+}
+
+/** What is left of a sum over `name` once it is added over `over`: undefined where nothing is, `none` where it cannot be. */
+function remainder(
+  { groups }: Program,
+  name: string,
+  over: Group | undefined,
+): Pick<Group, 'axes' | 'pipelines'> | undefined | 'none' {
+  const whole = groups.find((group) => group.name === name)
+  if (whole === undefined || over === undefined) return 'none'
+  if (whole.name === over.name) return undefined
+  if (over.axes.some((axis) => !whole.axes.includes(axis))) return 'none'
+  const byPipeline = over.axes.includes('pipeline')
+  if (byPipeline && String(over.pipelines) !== String(whole.pipelines)) return 'none'
+  const axes = whole.axes.filter((axis) => !over.axes.includes(axis))
+  if (axes.length === 0) return undefined
+  return { axes, ...(whole.pipelines === undefined || byPipeline ? {} : { pipelines: whole.pipelines }) }
+}
+
+function isSameGroup(
+  { groups }: Program,
+  name: string | undefined,
+  wanted: Pick<Group, 'axes' | 'pipelines'> | undefined,
+): boolean {
+  if (name === undefined || wanted === undefined) return name === undefined && wanted === undefined
+  const group = groups.find((candidate) => candidate.name === name)
+  return (
+    group !== undefined &&
+    group.axes.toSorted().join() === wanted.axes.toSorted().join() &&
+    String(group.pipelines) === String(wanted.pipelines)
+  )
+}
+
+/**
+ * Whether what ranks reduce must be said to be terms: over replicas. A mean makes one of replicas that differ, and along
+ * other axes the program's own word is taken.
+ */
+function isHeld({ groups }: Program, instruction: Instruction): boolean {
+  if (instruction.kind !== 'collective' || instruction.reduce === 'mean') return false
+  return groups[instruction.group]?.axes.every((axis) => axis === 'pipeline' || isReplicaAxis(axis)) === true
+}
+
+function isUnsynced(role: Role, value: number): boolean {
+  return role.buffers[role.values[value]?.buffer ?? -1]?.unsynced === true
 }
 
 /** A value of the whole step: neither of a micro-batch, nor a version of state. */
@@ -104,15 +186,24 @@ function isAccumulator(role: Role, value: number): boolean {
   return instance?.microbatch === undefined && instance?.step === undefined
 }
 
+/** Whether some of the rows are no terms: every rank has the whole of them. Padding is neither. */
+function isPartlyWhole(role: Role, value: number, rows: Region): boolean {
+  const buffer = role.buffers[role.values[value]?.buffer ?? -1]
+  if (buffer === undefined || buffer.sumOver !== undefined) return false
+  const { pack } = buffer
+  if (pack === undefined) return true
+  return pack.some((entry) => entry.sumOver === undefined && overlap(heldRegion(buffer, entry), rows))
+}
+
 function termsOf(role: Role, index: number): Term[] {
   const buffer = role.buffers[index]
   if (buffer === undefined) return []
   const rows = buffer.shape[0] ?? 1
   const whole =
     buffer.sumOver === undefined ? [] : [{ start: 0, end: rows, group: buffer.sumOver, what: 'all' }]
-  const entries = (buffer.pack ?? []).flatMap(({ name, shape, offset, sumOver }): Term[] => {
-    if (sumOver === undefined) return []
-    return [{ start: offset, end: offset + elementCount(shape), group: sumOver, what: name }]
+  const entries = (buffer.pack ?? []).flatMap((entry): Term[] => {
+    const { name, sumOver } = entry
+    return sumOver === undefined ? [] : [{ ...heldRegion(buffer, entry), group: sumOver, what: name }]
   })
   return [...whole, ...entries]
 }

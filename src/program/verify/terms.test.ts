@@ -40,7 +40,7 @@ describe('terms', () => {
     // Nor where the program calls them terms.
     const said = edited(
       base,
-      [/(buffer clipFactor: +f64\[\] +x 1)/, '$1 sum over data'],
+      [/(buffer clipFactor: +f64\[\] +(?:x \d+|with \w+))/, '$1 sum over data'],
       [/(compute +run U0 )/, 'reduce all-reduce #900 sum clipFactor over data\n  $1'],
     )
     expect(codes(said)).toContain('SUM_WHOLE')

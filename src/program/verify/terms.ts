@@ -1,6 +1,6 @@
 import { submeshRanks } from '../mesh.ts'
 import type { BufferSpec, Group, Program, ProgramMesh, Role } from '../types.ts'
-import { type Finding, isOncePerStep, type RoleView, type VerifyContext } from './finding.ts'
+import { type Finding, isOncePerStep, isSumOfSquares, type RoleView, type VerifyContext } from './finding.ts'
 import type { Run } from './findingAt.ts'
 
 /** A tensor that some rank adds up over micro-batches. */
@@ -107,7 +107,7 @@ function groundless({ tasks }: Program, view: RoleView): Finding[] {
       continue
     const isTerm = (value: number): boolean =>
       instruction.kind === 'run' &&
-      (tasks[instruction.task]?.kind === 'kernel' ||
+      (isSumOfSquares(tasks[instruction.task]) ||
         (isOfMicrobatch(role, instruction) && role.values[value]?.microbatch === undefined))
     const written =
       instruction.kind === 'run'

@@ -1,7 +1,7 @@
 import { operandBytes, operandRows, valueRows } from '../accesses.ts'
-import { coordinatesOf } from '../mesh.ts'
+import { coordinatesOf, replicaIndex } from '../mesh.ts'
 import { formatValue } from '../text/operands.ts'
-import type { ProgramMesh, Region, Role, TransferPart } from '../types.ts'
+import type { Region, Role, TransferPart } from '../types.ts'
 import { type Finding, type InstructionPlace, mergeAlike, type VerifyContext } from './finding.ts'
 
 /** One end of a transfer, as a rank sees it. */
@@ -72,7 +72,8 @@ function collect({ program, ranks }: VerifyContext): {
   const pairs = new Map<string, Pair>()
   const lost: TransferEnd[] = []
   for (const { rank, view, peers } of ranks) {
-    const replica = replicaOf(program.mesh, rank)
+    const { pipeline, axes } = coordinatesOf(program.mesh, rank)
+    const replica = replicaIndex(program.mesh, pipeline, axes)
     view.instructions.forEach((instruction, index) => {
       if (instruction.kind !== 'exchange') return
       for (const part of instruction.parts) {
@@ -113,18 +114,6 @@ function sharedRows(role: Role, part: TransferPart, replica: number): Region {
   const { start, end } = operandRows(role, part)
   const first = replica * valueRows(role, part.value)
   return { start: first + start, end: first + end }
-}
-
-/** Place of a rank among the replicas of its stage. */
-function replicaOf(mesh: ProgramMesh, rank: number): { readonly index: number; readonly count: number } {
-  const { pipeline, axes } = coordinatesOf(mesh, rank)
-  let [index, count] = [0, 1]
-  for (const { name, size } of mesh.submeshes[pipeline]!) {
-    if (name !== 'data' && !name.startsWith('data.')) continue
-    index = index * size + axes[name]!
-    count *= size
-  }
-  return { index, count }
 }
 
 function checkPair(context: VerifyContext, { from, to, sends, recvs }: Pair): Finding[] {

@@ -1,10 +1,10 @@
 import { operandRows } from '../accesses.ts'
 import { formatOperand } from '../text/operands.ts'
 import type { GraphTask, Operand, Region, Role } from '../types.ts'
-import { type Finding, isOncePerStep, type RoleView, type VerifyContext } from './finding.ts'
+import { type Finding, isOncePerStep, isSumOfSquares, type RoleView, type VerifyContext } from './finding.ts'
 import { type Complain, complaints, type Run } from './findingAt.ts'
 import { splitStageBuffer, stageBuffer } from './naming.ts'
-import { entryRegion } from './packs.ts'
+import { entryRegion, localSegments } from './packs.ts'
 
 /** Runs that are for no micro-batch of the schedule: updates, sums of cotangents, what makes scalars of scalars, kernels. */
 export function checkUpdates(context: VerifyContext, view: RoleView): Finding[] {
@@ -16,7 +16,7 @@ export function checkUpdates(context: VerifyContext, view: RoleView): Finding[] 
     if (task === undefined || (task.kind === 'graph' && isOfMicrobatch)) return []
     return complaints(context, view, index, (complain) => {
       if (task.kind === 'graph') checkRun(view.role, task, instruction, complain)
-      else checkName(view.role, instruction.writes[0]!, 'sumOfSquares', complain)
+      else if (isSumOfSquares(task)) checkName(view.role, instruction.writes[0]!, 'sumOfSquares', complain)
     })
   })
 }
@@ -89,8 +89,9 @@ function checkUpdate(role: Role, task: GraphTask, run: Run, complain: Complain):
         'take the same rows of all',
       )
   }
-  const pack = role.buffers[role.values[first.value]!.buffer]!.pack
-  if (pack !== undefined && !isWholeTensors(pack.map(entryRegion), rows))
+  const buffer = role.buffers[role.values[first.value]!.buffer]!
+  const parts = buffer.shard === undefined ? buffer.pack?.map(entryRegion) : localSegments(buffer)
+  if (parts !== undefined && !isWholeTensors(parts, rows))
     complain('BINDING_REGION', `cuts a tensor of ${bufferName(role, first)}`, 'update whole tensors')
 }
 

@@ -225,7 +225,8 @@ describe('memory', () => {
     // Every buffer of the arena in whole cache lines.
     const bytes = Math.max(
       ...base.roles.map((role) =>
-        role.buffers.reduce((sum, { shape, dtype, slots }) => {
+        role.pools.reduce((sum, { slots }, pool) => {
+          const { shape, dtype } = role.buffers.find((buffer) => buffer.pool === pool)!
           const size = shape.reduce((product, dim) => product * dim, dtype === 'f64' ? 8 : 4)
           return sum + slots * Math.ceil(size / 64) * 64
         }, 0),
