@@ -7,7 +7,7 @@ import { blockCosts } from '../src/graph/index.ts'
 import { modelFromShortName } from '../src/models/index.ts'
 import { expandAlias } from '../src/plan/aliases.ts'
 import { parsePlan, resolvePlan } from '../src/plan/index.ts'
-import { commandOutput, inFolder, namedPlans } from './support/docOutputs.ts'
+import { commandOutput, inFolder, namedFiles } from './support/docOutputs.ts'
 import { cliCommands, generatedParts } from './support/docTables.ts'
 import {
   anchorsOf,
@@ -30,7 +30,7 @@ describe.each(documents)('$path', ({ path, text }) => {
     const names = generatedNames(text)
     expect(names.length).toBe(text.split('<!-- generated').length - 1)
     const make = generatedParts()
-    const parts = await inFolder(namedPlans(fencesOf(text)), async (folder) => {
+    const parts = await inFolder(namedFiles(fencesOf(text)), async (folder) => {
       const made = new Map<string, string>()
       for (const name of names) made.set(name, make.get(name)?.() ?? (await commandOutput(name, folder)))
       return made
@@ -157,8 +157,12 @@ function commandLines(text: string): { readonly target: string; readonly line: n
 function whyRefused(words: readonly string[]): string | undefined {
   const [name, ...rest] = words
   if (name === undefined || name === 'COMMAND') return undefined
-  const command = cliCommands().find((candidate) => candidate.name() === name)
-  if (command === undefined) return `there is no command ${name}`
+  let command = cliCommands().find((candidate) => candidate.name() === name)
+  while (command !== undefined && command.commands.length > 0) {
+    const below = rest.shift()
+    command = command.commands.find((candidate) => candidate.name() === below)
+  }
+  if (command === undefined) return `there is no command ${words.slice(0, 2).join(' ')}`
   try {
     silent(command).parse(rest, { from: 'user' })
     return undefined

@@ -103,6 +103,17 @@ const plans: readonly TinyPlan[] = [
   { stages: 1, data: 1, microbatches: 2 },
   { stages: 2, data: [3, 2], microbatches: 1, clip: null },
   { stages: 4, data: 1, microbatches: 3, schedule: 'gpipe', model: 'llama' },
+  // Embedding and head on one actor, and equal stages on each.
+  { stages: 1, layers: 3, microbatches: 2, schedule: { name: 'looped-bfs', chunks: 3 } },
+  {
+    stages: 2,
+    layers: 4,
+    data: [2, 1],
+    microbatches: 2,
+    schedule: { name: 'interleaved-1f1b', chunks: 2 },
+    more: { recompute: [1, 2, 'head'] },
+  },
+  { stages: 2, layers: 4, microbatches: 2, schedule: { name: 'zb-v' }, more: { recompute: 'attention' } },
 ]
 
 interface Change {

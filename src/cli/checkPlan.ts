@@ -159,6 +159,8 @@ function serialDocument(document: PlanDocument): PlanDocument {
     'schedule=1f1b',
     'batch.microbatches=1',
     'memory.deviceBytes=null',
+    'recompute=none',
+    'zero=0',
   ])
 }
 

@@ -1,6 +1,7 @@
 import type { ResolvedPlan } from '../plan/index.ts'
-import { arenaBytes, type Program, readInstruction, rolesByRank, timeProgram } from '../program/index.ts'
+import { arenaBytes, type Program, readInstruction, rolesByRank } from '../program/index.ts'
 import { type Action, drawTimeline, type ScheduleTiming } from '../schedule/index.ts'
+import { playProgram, unitCosts } from '../simulate/index.ts'
 import { formatBytes } from './format.ts'
 import { paintPhase } from './style.ts'
 
@@ -11,14 +12,18 @@ import { paintPhase } from './style.ts'
 export function drawProgram(plan: ResolvedPlan, program: Program, width: number = terminalWidth()): string[] {
   const roles = rolesByRank(program)
   const entries: ScheduleTiming['entries'][number][] = []
-  for (const { rank, instruction, start, end } of timeProgram(program)) {
-    const action = end > start ? actionAt(roles[rank]!, instruction) : undefined
-    if (action !== undefined) entries.push({ actor: rank, index: instruction, actions: [action], start, end })
-  }
+  const times = playProgram(program, unitCosts(), { ranksInFull: Number.POSITIVE_INFINITY })
+  for (const { rank, base, plan } of times.network.ranks)
+    for (let index = 0; index < plan.length; index++) {
+      const [start, end] = [times.start[base + index]!, times.end[base + index]!]
+      const action = end > start ? actionAt(roles[rank]!, index) : undefined
+      if (action !== undefined) entries.push({ actor: rank, index, actions: [action], start, end })
+    }
+  entries.sort((a, b) => a.actor - b.actor || a.start - b.start)
   const makespan = entries.reduce((latest, { end }) => Math.max(latest, end), 0)
   const digits = String(roles.length - 1).length
   const lines = drawTimeline(
-    { actors: roles.length, entries, makespan, busy: [], peakInFlight: [] },
+    { actors: roles.length, entries, makespan, busy: [], peakInFlight: [], peakActivations: [] },
     {
       maximumWidth: width - 12,
       paint: paintPhase,

@@ -18,7 +18,7 @@ export function dataFlags(command: Command): Command {
     .option('--tokenizer <file>', 'a Hugging Face tokenizer.json; left out: bytes')
 }
 
-function collect(value: string, before: readonly string[] = []): string[] {
+export function collect(value: string, before: readonly string[] = []): string[] {
   return [...before, value]
 }
 

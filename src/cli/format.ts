@@ -1,10 +1,12 @@
-/** Columns padded to their widest cell; numbers (cells of digits) to the right. */
+/** Columns padded to their widest cell; numbers (cells of digits, – for none) to the right. */
 export function table(header: readonly string[], rows: readonly (readonly string[])[]): string[] {
   const widths = header.map((title, column) =>
     Math.max(title.length, ...rows.map((row) => (row[column] ?? '').length)),
   )
   const numeric = header.map((_, column) =>
-    rows.every((row) => /^[-+]?[\d.,]+(e[-+]?\d+)?( ?[%KMGTi]*B?(\/s)?)?( s| ms)?$/.test(row[column] ?? '')),
+    rows.every((row) =>
+      /^(–|[-+]?[\d.,]+(e[-+]?\d+)?( ?[%KMGTi]*B?(\/s)?)?( s| ms)?)$/.test(row[column] ?? ''),
+    ),
   )
   const line = (cells: readonly string[]): string =>
     cells

@@ -5,13 +5,14 @@ import { checkCommand } from './check.ts'
 import { doctorCommand } from './doctor.ts'
 import { reportError } from './errors.ts'
 import { examplesText } from './examples.ts'
+import { scheduleCommand } from './schedule.ts'
 import { showCommand } from './show.ts'
 import { tourCommand } from './tour.ts'
 import { trainCommand } from './train.ts'
 import { packageVersion } from './version.ts'
 
 /** Every command defines itself with light imports; what it needs to run loads when it runs. */
-const commands = [trainCommand, checkCommand, showCommand, doctorCommand, tourCommand]
+const commands = [trainCommand, checkCommand, showCommand, scheduleCommand, doctorCommand, tourCommand]
 
 async function main(argv: readonly string[]): Promise<void> {
   const program = new Command('meshwright')
@@ -28,8 +29,7 @@ async function main(argv: readonly string[]): Promise<void> {
       if (word !== undefined) throw unknownCommand(word, program)
       process.stdout.write(examplesText())
     })
-  for (const command of commands)
-    program.addCommand(command().copyInheritedSettings(program).allowExcessArguments(false))
+  for (const command of commands) program.addCommand(inheriting(command(), program))
   try {
     await program.parseAsync([...argv])
   } catch (error) {
@@ -39,6 +39,13 @@ async function main(argv: readonly string[]): Promise<void> {
     }
     process.exitCode = reportError(error)
   }
+}
+
+/** The command, and those below it, with the settings of the one above. */
+function inheriting(command: Command, parent: Command): Command {
+  command.copyInheritedSettings(parent).allowExcessArguments(false)
+  for (const below of command.commands) inheriting(below, command)
+  return command
 }
 
 function unknownCommand(word: string, program: Command): MeshwrightError {

@@ -28,19 +28,22 @@ export function programDocument(
     tasks: program.tasks.map((task) =>
       task.kind === 'graph'
         ? { name: task.name, kind: task.kind, hash: task.hash, ops: task.graph.nodes.length }
-        : { name: task.name, kind: task.kind, kernel: task.kernel },
+        : task.kind === 'kernel'
+          ? { name: task.name, kind: task.kind, kernel: task.kernel }
+          : { name: task.name, kind: task.kind, missing: task.missing },
     ),
     roles: (only === undefined ? program.roles : [only]).map((role) => ({
       name: role.name,
       ranks: roleRanks(program.mesh, role),
       arenaBytes: arenaBytes(role),
-      buffers: role.buffers.map(({ name, dtype, shape, slots, state }) => ({
+      buffers: role.buffers.map(({ name, dtype, shape, pool, state }) => ({
         name,
         dtype,
         shape,
-        slots,
+        pool,
         state: state === true,
       })),
+      pools: role.pools,
       instructions: Array.from({ length: role.code.length }, (_, index) =>
         instructionDocument(program, role, index),
       ),
@@ -81,8 +84,14 @@ function operands(program: Program, role: Role, instruction: Instruction): Recor
       return {
         collective: instruction.collective,
         operation: instruction.operation,
-        reduce: instruction.reduce,
-        value: formatOperand(role, instruction.operand),
+        ...(instruction.reduce === undefined ? {} : { reduce: instruction.reduce }),
+        parts: instruction.parts.map(({ source, result }) => ({
+          source: formatOperand(role, source),
+          result: formatOperand(role, result),
+          mode: result.mode,
+        })),
+        ...(instruction.root === undefined ? {} : { root: instruction.root }),
+        ...(instruction.shift === undefined ? {} : { shift: instruction.shift }),
         group: program.groups[instruction.group]?.name,
       }
     case 'move':

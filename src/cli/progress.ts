@@ -11,8 +11,10 @@ export class Progress {
   private printed = Number.NEGATIVE_INFINITY
   private width = 0
 
-  constructor(label: string) {
+  /** `quiet`: but for a terminal, nothing is written before the first pause is over. */
+  constructor(label: string, quiet = false) {
     this.label = label
+    if (quiet && !this.terminal) this.printed = this.started
   }
 
   update(fraction: number, text: string): void {

@@ -4,7 +4,15 @@ import { MeshwrightError } from '../base/index.ts'
 import { readWholeFile } from '../data/index.ts'
 import { blockCosts } from '../graph/index.ts'
 import { isModelName, type Model, modelFromHuggingFaceConfig, modelFromShortName } from '../models/index.ts'
-import { type PlanDocument, parsePlan, type ResolvedPlan, resolvePlan, setPlan } from '../plan/index.ts'
+import {
+  type PlanDocument,
+  parsePlan,
+  type ResolvedPlan,
+  resolvePlan,
+  setPlan,
+  withScheduleText,
+} from '../plan/index.ts'
+import { parseSchedule, parseScheduleCsv, printSchedule, type Schedule } from '../schedule/index.ts'
 
 /** What the flags that every plan command shares say. */
 export interface PlanFlags {
@@ -37,12 +45,34 @@ const largestPlanBytes = 2 ** 22
 /** Reads a plan file (`-`: standard input; none: `otherwise`, or the default plan) and applies the flags. */
 export function loadPlan(file: string | undefined, flags: PlanFlags, otherwise?: LoadedPlan): LoadedPlan {
   if (file === undefined && otherwise !== undefined)
-    return { ...otherwise, document: setPlan(otherwise.document, overrides(flags)) }
+    return {
+      ...otherwise,
+      document: readScheduleFile(setPlan(otherwise.document, overrides(flags)), otherwise.directory),
+    }
   const source = file === undefined ? 'the default plan' : file === '-' ? 'standard input' : file
   const directory = file === undefined || file === '-' ? process.cwd() : dirname(resolve(file))
   const text = file === undefined ? defaultPlan : readPlanText(file)
   const document = parsePlan(text, { file: source })
-  return { document: setPlan(document, overrides(flags)), directory, source }
+  return { document: readScheduleFile(setPlan(document, overrides(flags)), directory), directory, source }
+}
+
+/** A plan has at most twice as many. */
+const largestScheduleBytes = 2 ** 21
+
+/** Puts the schedule that a plan names by its file in the file's place, so that the plan stands alone. */
+function readScheduleFile(document: PlanDocument, directory: string): PlanDocument {
+  const { schedule } = document
+  if (!('file' in schedule)) return document
+  const path = resolve(directory, schedule.file)
+  const text = new TextDecoder().decode(readWholeFile(path, 'schedule', largestScheduleBytes))
+  return withScheduleText(document, printSchedule(scheduleOfText(text, path)))
+}
+
+/** PyTorch's form in a file named so, else the text form. */
+function scheduleOfText(text: string, file: string): Schedule {
+  return file.toLowerCase().endsWith('.csv')
+    ? parseScheduleCsv(text, { file }).schedule
+    : parseSchedule(text, { file })
 }
 
 function readPlanText(file: string): string {

@@ -1,41 +1,58 @@
+import { type CollectiveOperation, collectiveOperations, collectiveWireBytes } from '../program/index.ts'
 import type { RankCounters } from './types.ts'
 
-/**
- * How an all-reduce works in a shared memory, for whoever counts its bytes: a reduce-scatter and an all-gather, both
- * direct. Of a payload of P bytes each member puts out what others reduce (P less its own slice) and, once for all
- * readers, the slice it has reduced itself: P bytes in all. (A ring of n would send 2 (n - 1) / n P.)
- */
-export const allReduceAlgorithm = 'direct reduce-scatter + all-gather in shared memory'
+/** Counts of the collectives of one rank: for each operation calls, payload bytes, and wire bytes as around a ring. */
+export class CollectiveCounts {
+  /** Three for each of `collectiveOperations`, in order. */
+  readonly numbers: Float64Array
 
-/** Bytes that one of `members` ranks puts out to all-reduce `payloadBytes`. */
-export function allReduceWireBytes(payloadBytes: number, members: number): number {
-  return members === 1 ? 0 : payloadBytes
+  /** In `numbers` where these are given. */
+  constructor(numbers: Float64Array = new Float64Array(collectiveCountLength)) {
+    this.numbers = numbers
+  }
+
+  clear(): void {
+    this.numbers.fill(0)
+  }
+
+  add(operation: CollectiveOperation, payloadBytes: number, members: number): void {
+    const at = 3 * collectiveOperations.indexOf(operation)
+    this.numbers[at]! += 1
+    this.numbers[at + 1]! += payloadBytes
+    this.numbers[at + 2]! += collectiveWireBytes(operation, payloadBytes, members)
+  }
+
+  /** Those that were called. */
+  counters(): RankCounters['collectives'] {
+    return Object.fromEntries(
+      collectiveOperations.flatMap((operation, index) => {
+        const [calls, payloadBytes, wireBytes] = this.numbers.subarray(3 * index, 3 * index + 3)
+        return calls === 0
+          ? []
+          : [[operation, { calls: calls!, payloadBytes: payloadBytes!, wireBytes: wireBytes! }]]
+      }),
+    )
+  }
 }
+
+export const collectiveCountLength: number = 3 * collectiveOperations.length
 
 /** Counts what one rank does in a step. Bytes are those of the program's dtypes, whatever an engine computes in. */
 export class RankCounts {
+  readonly collectives: CollectiveCounts = new CollectiveCounts()
   private calls = 0
   private bytes = 0
-  private readonly collectives = new Map<string, { calls: number; payloadBytes: number; wireBytes: number }>()
 
   send(bytes: number): void {
     this.calls++
     this.bytes += bytes
   }
 
-  allReduce(payloadBytes: number, members: number): void {
-    const count = this.collectives.get('allReduce') ?? { calls: 0, payloadBytes: 0, wireBytes: 0 }
-    count.calls++
-    count.payloadBytes += payloadBytes
-    count.wireBytes += allReduceWireBytes(payloadBytes, members)
-    this.collectives.set('allReduce', count)
-  }
-
   counters(rank: number, seconds: RankCounters['seconds']): RankCounters {
     return {
       rank,
       sends: { calls: this.calls, bytes: this.bytes },
-      collectives: Object.fromEntries([...this.collectives].map(([name, count]) => [name, { ...count }])),
+      collectives: this.collectives.counters(),
       seconds,
     }
   }

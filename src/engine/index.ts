@@ -1,4 +1,3 @@
-export { allReduceAlgorithm, allReduceWireBytes } from './counters.ts'
 export { createEmulator, type EmulatorOptions } from './emulate/index.ts'
 export { memoryWarning, roomProblem } from './local/capacity.ts'
 export { loadFailure, noRuntimeError } from './local/session.ts'

@@ -1,29 +1,7 @@
 import { exitCodes, internalError, MeshwrightError } from '../base/index.ts'
 import { elementCount } from '../graph/index.ts'
-import {
-  coordinatesOf,
-  type Program,
-  type ProgramMesh,
-  readInstructions,
-  rolesByRank,
-} from '../program/index.ts'
+import { type Program, readInstructions, replicaIndex, rolesByRank } from '../program/index.ts'
 import type { StepInput } from './types.ts'
-
-/** Place of a rank among the replicas of its stage, which share the samples of every micro-batch. */
-export function replicaOf(
-  mesh: ProgramMesh,
-  rank: number,
-): { readonly index: number; readonly count: number } {
-  const { pipeline, axes } = coordinatesOf(mesh, rank)
-  let index = 0
-  let count = 1
-  for (const axis of mesh.submeshes[pipeline] ?? []) {
-    if (axis.name !== 'data' && !axis.name.startsWith('data.')) continue
-    index = index * axis.size + axes[axis.name]!
-    count *= axis.size
-  }
-  return { index, count }
-}
 
 /** What a step must be given: ids of all samples of the global batch, or a number. */
 export type StepPort =
@@ -39,13 +17,15 @@ export function stepPorts(program: Program): StepPort[] {
       readInstructions(role.code).filter((instruction) => instruction.kind === 'move'),
     ]),
   )
-  rolesByRank(program).forEach((role, rank) => {
+  for (const role of rolesByRank(program)) {
+    // How many replicas share the samples is the same for all of them.
+    const { count } = replicaIndex(program.mesh, role.pipeline, {})
     for (const { direction, port: name, value } of moves.get(role)!) {
       if (direction === 'out') continue
       const instance = role.values[value]!
       const { shape } = role.buffers[instance.buffer]!
       const batches = instance.microbatch === undefined ? 1 : program.work.microbatches
-      const elements = elementCount(shape) * batches * replicaOf(program.mesh, rank).count
+      const elements = elementCount(shape) * batches * count
       const port: StepPort =
         shape.length === 0 ? { kind: 'scalar', name } : { kind: 'tensor', name, elements }
       const known = ports.get(name)
@@ -53,7 +33,7 @@ export function stepPorts(program: Program): StepPort[] {
       else if (JSON.stringify(known) !== JSON.stringify(port))
         throw internalError(`stages disagree on the size of port ${name}`)
     }
-  })
+  }
   return [...ports.values()]
 }
 

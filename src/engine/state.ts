@@ -1,47 +1,85 @@
 import { didYouMean, exitCodes, internalError, MeshwrightError } from '../base/index.ts'
 import { type DType, elementCount, sameShape } from '../graph/index.ts'
-import { type BufferSpec, type PackEntry, type Program, type Role, rolesByRank } from '../program/index.ts'
+import {
+  type BufferSpec,
+  type Coordinates,
+  coordinatesOf,
+  type HeldPart,
+  heldParts,
+  type PackEntry,
+  type Program,
+  type ProgramMesh,
+  type Role,
+  rolesByRank,
+} from '../program/index.ts'
+import { allocate } from './memory.ts'
 import type { HostTensor, StateTensors } from './types.ts'
 
 /**
- * Between whole tensors by full name and the flat packs that ranks hold them in. A state buffer without a pack is one
- * tensor under the buffer's own name.
+ * Between whole tensors by full name and the flat packs, or shards of them, that ranks hold them in. A state buffer without
+ * a pack is one tensor under the buffer's own name.
  */
 
-/** A tensor of the state, and the one place that counts for it: the lowest rank that owns it. */
+/** A tensor of the state, and the places that count for it, which together have all of it. */
 export interface StateTensor {
   readonly dtype: DType
   readonly shape: readonly number[]
+  readonly parts: readonly StatePart[]
+}
+
+/** Elements `start` to `end` of a tensor. */
+export interface StatePart {
   readonly rank: number
   /** Index into the role's buffers, and elements from the start of it. */
   readonly buffer: number
-  readonly offset: number
+  readonly local: number
+  readonly start: number
+  readonly end: number
 }
 
 /** The current state of one buffer on one rank, as a view. */
-export type BufferView = (buffer: number) => HostTensor['data']
+export type BufferView = (rank: number, buffer: number) => HostTensor['data']
+
+/** Whose copy of a buffer counts: of ranks that hold the same, that with coordinate 0 on every axis but those of shards. */
+export function isFirstHolder(
+  { shard }: Pick<BufferSpec, 'shard'>,
+  mesh: ProgramMesh,
+  { pipeline, axes }: Coordinates,
+): boolean {
+  return (mesh.submeshes[pipeline] ?? []).every(
+    ({ name }) => (axes[name] ?? 0) === 0 || shard?.axes.includes(name) === true,
+  )
+}
 
 /** All tensors of a program's state, in rank order. */
 export function stateTensors(program: Program): Map<string, StateTensor> {
-  const tensors = new Map<string, StateTensor>()
+  const { mesh } = program
+  const tensors = new Map<string, StateTensor & { readonly parts: StatePart[]; readonly pipeline: number }>()
   const held = new Set<string>()
   rolesByRank(program).forEach((role, rank) => {
+    const own = coordinatesOf(mesh, rank)
     role.buffers.forEach((spec, buffer) => {
       if (spec.state !== true) return
-      for (const entry of entriesOf(spec)) {
-        held.add(entry.name)
-        if (!entry.owned || tensors.has(entry.name)) continue
-        tensors.set(entry.name, {
-          dtype: spec.dtype,
-          shape: entry.shape,
-          rank,
-          buffer,
-          offset: entry.offset,
-        })
+      for (const entry of entriesOf(spec)) held.add(entry.name)
+      if (!isFirstHolder(spec, mesh, own)) return
+      for (const { entry, start, end, local } of partsOn(spec, mesh, own)) {
+        const { name, shape, owned } = entry
+        const { pipeline } = own
+        const tensor = tensors.get(name) ?? { dtype: spec.dtype, shape, parts: [], pipeline }
+        // Of several stages that own it the lowest counts.
+        if (!owned || tensor.pipeline !== pipeline) continue
+        tensors.set(name, tensor)
+        tensor.parts.push({ rank, buffer, local, start, end })
       }
     })
   })
-  for (const name of held) if (!tensors.has(name)) throw internalError(`no rank owns the state ${name}`)
+  for (const name of held) {
+    const tensor = tensors.get(name)
+    const elements = tensor?.parts.reduce((sum, { start, end }) => sum + end - start, 0)
+    // A tensor without elements is nobody's.
+    if (tensor === undefined || elements !== elementCount(tensor.shape))
+      throw internalError(`no rank owns the state ${name}`)
+  }
   return tensors
 }
 
@@ -87,43 +125,76 @@ export function checkState(tensors: ReadonlyMap<string, StateTensor>, state: Sta
 }
 
 /** Writes a checked state into the buffers of one rank, converted to their dtype. */
-export function scatterState(role: Role, state: StateTensors, view: BufferView): void {
+export function scatterState(
+  program: Program,
+  role: Role,
+  rank: number,
+  state: StateTensors,
+  view: BufferView,
+): void {
+  const own = coordinatesOf(program.mesh, rank)
   role.buffers.forEach((spec, buffer) => {
     if (spec.state !== true) return
-    const target = view(buffer)
-    for (const { name, offset } of entriesOf(spec)) target.set(state.get(name)!.data, offset)
+    const target = view(rank, buffer)
+    for (const { entry, start, end, local } of partsOn(spec, program.mesh, own))
+      target.set(state.get(entry.name)!.data.subarray(start, end), local)
   })
 }
 
-/** The tensors of the state that count where this rank holds them, as copies. */
+/** The tensors of the state, each put together from the places that count. */
 export function gatherState(
   tensors: ReadonlyMap<string, StateTensor>,
-  rank: number,
   view: BufferView,
 ): Map<string, HostTensor> {
   const gathered = new Map<string, HostTensor>()
-  for (const [name, tensor] of tensors)
-    if (tensor.rank === rank) gathered.set(name, copyTensor(view(tensor.buffer), tensor.offset, tensor.shape))
+  for (const [name, { shape, parts }] of tensors)
+    for (const { rank, buffer, local, start, end } of parts)
+      put(gathered, name, shape, start, view(rank, buffer).subarray(local, local + end - start))
   return gathered
 }
 
-/** The tensors that a pack owns, as copies out of its elements. */
-export function gatherPack(spec: BufferSpec, elements: HostTensor['data']): Map<string, HostTensor> {
-  return new Map(
-    entriesOf(spec).flatMap(({ name, shape, offset, owned }) =>
-      owned ? [[name, copyTensor(elements, offset, shape)] as const] : [],
-    ),
-  )
+/** Adds to `gathered` what a rank has of the tensors that a pack owns, as copies out of its elements. */
+export function gatherPack(
+  gathered: Map<string, HostTensor>,
+  spec: BufferSpec,
+  mesh: ProgramMesh,
+  own: Coordinates,
+  elements: HostTensor['data'],
+): void {
+  for (const { entry, start, end, local } of partsOn(spec, mesh, own))
+    if (entry.owned)
+      put(gathered, entry.name, entry.shape, start, elements.subarray(local, local + end - start))
+}
+
+/** Tensors of a buffer, or parts of them, as the rank at `own` holds them. */
+export function partsOn(spec: BufferSpec, mesh: ProgramMesh, own: Coordinates): HeldPart[] {
+  return heldParts({ ...spec, pack: entriesOf(spec) }, mesh.submeshes[own.pipeline] ?? [], own.axes)
 }
 
 function entriesOf(spec: BufferSpec): readonly PackEntry[] {
   return spec.pack ?? [{ name: spec.name, shape: spec.shape, offset: 0, owned: true }]
 }
 
-function copyTensor(elements: HostTensor['data'], offset: number, shape: readonly number[]): HostTensor {
-  const data = elements.slice(offset, offset + elementCount(shape))
-  const dtype = data instanceof Float32Array ? 'f32' : data instanceof Float64Array ? 'f64' : 'i32'
-  return { dtype, shape, data }
+/** Puts elements into a tensor, which is made when its first ones come. */
+function put(
+  tensors: Map<string, HostTensor>,
+  name: string,
+  shape: readonly number[],
+  start: number,
+  elements: HostTensor['data'],
+): void {
+  let tensor = tensors.get(name)
+  if (tensor === undefined) {
+    const count = elementCount(shape)
+    const bytes = count * elements.BYTES_PER_ELEMENT
+    tensor = allocate(bytes, `a copy of ${name}`, (): HostTensor => {
+      if (elements instanceof Float32Array) return { dtype: 'f32', shape, data: new Float32Array(count) }
+      if (elements instanceof Float64Array) return { dtype: 'f64', shape, data: new Float64Array(count) }
+      return { dtype: 'i32', shape, data: new Int32Array(count) }
+    })
+    tensors.set(name, tensor)
+  }
+  tensor.data.set(elements, start)
 }
 
 function listed(names: readonly string[]): string {

@@ -20,7 +20,10 @@ export interface StepInput {
 export interface RankCounters {
   readonly rank: number
   readonly sends: { readonly calls: number; readonly bytes: number }
-  /** By operation. `payloadBytes`: size of the operand; `wireBytes`: what this rank sends in the named algorithm. */
+  /**
+   * By operation. `payloadBytes`: of what the collective is about, whole. `wireBytes`: what each rank puts on the wire
+   * where it runs around a ring (see `collectiveWireBytes`), though ranks that share a memory need no ring.
+   */
   readonly collectives: Readonly<
     Record<string, { readonly calls: number; readonly payloadBytes: number; readonly wireBytes: number }>
   >

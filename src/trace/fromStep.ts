@@ -1,5 +1,6 @@
 import { internalError } from '../base/index.ts'
 import {
+  collectiveVerbs,
   coordinatesOf,
   formatOperand,
   formatValue,
@@ -43,7 +44,7 @@ export function traceFromStep(program: Program, times: readonly Float64Array[]):
       events.push({
         rank,
         stream: instruction.stream,
-        ...describe(program, role, instruction),
+        ...describeInstruction(program, role, instruction),
         start,
         end,
         ...(wait > 0 ? { wait } : {}),
@@ -76,7 +77,8 @@ function readTriples(
   return spans
 }
 
-function describe(
+/** What an event of this instruction is called, and what it is about. */
+export function describeInstruction(
   program: Program,
   role: Role,
   instruction: Exclude<Instruction, { kind: 'free' }>,
@@ -106,11 +108,12 @@ function describe(
       }
     }
     case 'collective': {
-      const { operand, collective, reduce } = instruction
+      const { operation, parts, collective, reduce } = instruction
+      const sources = parts.map(({ source }) => formatOperand(role, source))
       return {
         kind,
-        name: `all-reduce ${reduce} ${formatOperand(role, operand)}`,
-        bytes: operandBytes(role, operand),
+        name: [collectiveVerbs[operation], ...(reduce === undefined ? [] : [reduce]), ...sources].join(' '),
+        bytes: parts.reduce((sum, { source }) => sum + operandBytes(role, source), 0),
         ids: [collective],
       }
     }

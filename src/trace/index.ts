@@ -1,4 +1,4 @@
-export { traceFromStep } from './fromStep.ts'
+export { describeInstruction, traceFromStep } from './fromStep.ts'
 export { readChromeTrace } from './readChrome.ts'
 export { type TimeShare, timeShares } from './shares.ts'
 export { drawTimeline, formatSeconds, type TimelineOptions } from './timeline.ts'

@@ -4,7 +4,7 @@ import type { Trace, TraceEvent, TraceKind } from './types.ts'
 import { chromeFormat, chromeVersion } from './writeChrome.ts'
 
 const kinds: readonly TraceKind[] = ['run', 'exchange', 'collective', 'move']
-const resources: readonly Stream['resource'][] = ['compute', 'network', 'host']
+const resources: readonly Stream['resource'][] = ['compute', 'network', 'host', 'cpu']
 const metadataNames: readonly string[] = [
   'process_name',
   'process_sort_index',

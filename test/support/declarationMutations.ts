@@ -6,15 +6,13 @@ export type Choose = (count: number) => number
 /** A buffer that says something else of itself. */
 export function changeBuffer(buffer: BufferSpec, choose: Choose): BufferSpec {
   const { sumOver: _, state: __, constant: ___, ...rest } = buffer
-  switch (choose(4)) {
+  switch (choose(3)) {
     case 0:
       return { ...rest, ...(buffer.state === true ? { state: true } : {}) }
     case 1:
       return { ...buffer, sumOver: 'data' }
-    case 2:
-      return { ...buffer, ...(buffer.constant === undefined ? {} : { constant: { isZero: [] } }) }
     default:
-      return { ...buffer, slots: 1 + choose(3) }
+      return { ...buffer, ...(buffer.constant === undefined ? {} : { constant: { isZero: [] } }) }
   }
 }
 

@@ -5,17 +5,18 @@ import { join } from 'node:path'
 import { type Fence, root, shellWords } from './documents.ts'
 
 /**
- * Plans that a document shows: YAML fences whose first line is a comment with a file name, as `# first.yaml`.
+ * Files that a document shows: fences of YAML or text whose first line is a comment with a file name, as `# first.yaml`.
  *
  * @returns contents by file name
  */
-export function namedPlans(fences: readonly Fence[]): Map<string, string> {
-  const plans = new Map<string, string>()
+export function namedFiles(fences: readonly Fence[]): Map<string, string> {
+  const files = new Map<string, string>()
   for (const { language, lines } of fences) {
-    const name = language === 'yaml' ? /^# ([\w-]+\.yaml)$/.exec(lines[0] ?? '')?.[1] : undefined
-    if (name !== undefined) plans.set(name, `${lines.join('\n')}\n`)
+    const isFile = language === 'yaml' || language === 'text'
+    const name = isFile ? /^# ([\w-]+\.(?:yaml|txt))$/.exec(lines[0] ?? '')?.[1] : undefined
+    if (name !== undefined) files.set(name, `${lines.join('\n')}\n`)
   }
-  return plans
+  return files
 }
 
 /** A folder with these files in it, gone when `use` is done. */

@@ -2,6 +2,8 @@ import type { Command } from 'commander'
 import { exitCodes } from '../../src/base/index.ts'
 import { checkCommand } from '../../src/cli/check.ts'
 import { doctorCommand } from '../../src/cli/doctor.ts'
+import { ParameterOption, parameterFlags } from '../../src/cli/schedule/flags.ts'
+import { scheduleCommand } from '../../src/cli/schedule.ts'
 import { showCommand } from '../../src/cli/show.ts'
 import { tourCommand } from '../../src/cli/tour.ts'
 import { trainCommand } from '../../src/cli/train.ts'
@@ -21,7 +23,9 @@ import { planDefault, planKeyTable } from './planKeyTable.ts'
 
 /** The command line as it is defined; a test compares the names with those that `--help` lists. */
 export function cliCommands(): Command[] {
-  return [trainCommand(), checkCommand(), showCommand(), doctorCommand(), tourCommand()]
+  const schedule = scheduleCommand()
+  for (const command of schedule.commands) parameterFlags(command, scheduleGenerators.values())
+  return [trainCommand(), checkCommand(), showCommand(), schedule, doctorCommand(), tourCommand()]
 }
 
 /** A Markdown table. A bar inside a cell would end it. */
@@ -36,10 +40,17 @@ const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.s
 
 /** Everything in the documents that follows from the code, by the name that its markers have. */
 export function generatedParts(): ReadonlyMap<string, () => string> {
-  const flags = cliCommands().map((command): [string, () => string] => [
-    `flags of ${command.name()}`,
-    () => flagTable(command),
-  ])
+  const flags = cliCommands().flatMap((command): [string, () => string][] =>
+    command.commands.length === 0
+      ? [[`flags of ${command.name()}`, () => flagTable(command)]]
+      : [
+          [`commands of ${command.name()}`, () => groupTable(command)],
+          ...command.commands.map((below): [string, () => string] => [
+            `flags of ${command.name()} ${below.name()}`,
+            () => flagTable(below, below.name() !== 'show'),
+          ]),
+        ],
+  )
   return new Map<string, () => string>([
     ['commands', commandTable],
     ...flags,
@@ -74,25 +85,42 @@ function commandTable(): string {
   )
 }
 
-function usage(command: Command): string {
-  const operands = command.registeredArguments.map((argument) =>
-    argument.required ? argument.name().toUpperCase() : `[${argument.name().toUpperCase()}]`,
+/** The commands below one, each with a link to its section. */
+function groupTable(group: Command): string {
+  return markdownTable(
+    ['command', 'what it does'],
+    group.commands.map((command) => [`[${code(usage(command))}](#${command.name()})`, command.description()]),
   )
+}
+
+function usage(command: Command): string {
+  if (command.commands.length > 0)
+    return `${command.name()} ${command.commands.map((below) => below.name()).join('|')}`
+  const operands = command.registeredArguments.map((argument) => {
+    const name = `${argument.name().toUpperCase()}${argument.variadic ? '…' : ''}`
+    return argument.required ? name : `[${name}]`
+  })
   return [command.name(), ...operands].join(' ')
 }
 
-function flagTable(command: Command): string {
+/** `brief`: flags for parameters of schedules, which are the same for several commands, in one row. */
+function flagTable(command: Command, brief = false): string {
   const operands = command.registeredArguments.map((argument) => [
     code(argument.required ? argument.name() : `[${argument.name()}]`),
     argument.description,
   ])
+  const parameters = command.options.filter((option) => option instanceof ParameterOption)
+  const summary =
+    brief && parameters.length > 0
+      ? [[parameters.map(({ long }) => code(long ?? '')).join(', '), 'parameters, as for `show`']]
+      : []
   const options = command.options
-    .filter((option) => !option.hidden)
+    .filter((option) => !option.hidden && !(brief && parameters.includes(option)))
     .map(({ flags, description, defaultValue }) => {
       const isShown = defaultValue !== undefined && !Array.isArray(defaultValue)
       return [code(flags), isShown ? `${description} (default: ${String(defaultValue)})` : description]
     })
-  return markdownTable(['argument or flag', 'meaning'], [...operands, ...options])
+  return markdownTable(['argument or flag', 'meaning'], [...operands, ...options, ...summary])
 }
 
 function aliasTable(): string {
@@ -155,6 +183,7 @@ function scheduleTable(): string {
 function parameterText(rule: ParameterRule): string {
   if (rule.kind === 'integer')
     return `${rule.summary}; a whole number from ${rule.minimum} to ${rule.maximum}`
+  if (rule.kind === 'boolean') return `${rule.summary}; true or false`
   const choices = Object.entries(rule.choices).map(([name, meaning]) => `${code(name)} = ${meaning}`)
   return `${rule.summary}; ${choices.join('; ')}`
 }

@@ -9,16 +9,20 @@ import {
   type Program,
   type Region,
   type Role,
+  type SlotPool,
   type Task,
   type ValueInstance,
 } from '../../src/program/index.ts'
 
 /** Small Programs written by hand, without plan or lowering, that an engine runs. */
 
+/** A buffer with a pool of its own. */
+export type HandmadeBuffer = Omit<BufferSpec, 'pool'> & SlotPool
+
 export interface HandmadeRole {
   readonly pipeline: number
   readonly where?: Role['where']
-  readonly buffers: readonly BufferSpec[]
+  readonly buffers: readonly HandmadeBuffer[]
   readonly values: readonly ValueInstance[]
   readonly peers?: readonly Peer[]
   readonly regions?: readonly Region[]
@@ -58,7 +62,8 @@ export function handmade(parts: HandmadeProgram): Program {
         name: `pipeline=${role.pipeline}`,
         pipeline: role.pipeline,
         ...(role.where === undefined ? {} : { where: role.where }),
-        buffers: role.buffers,
+        buffers: role.buffers.map(({ slots: _, ...buffer }, pool) => ({ ...buffer, pool })),
+        pools: role.buffers.map(({ slots }) => ({ slots })),
         values: role.values,
         peers: role.peers ?? [],
         regions: role.regions ?? [],
@@ -78,7 +83,7 @@ export function peer(
 }
 
 /** A state buffer of one slot and its instances before and after the step. */
-export function stateBuffer(name: string, shape: readonly number[], dtype: DType = 'f32'): BufferSpec {
+export function stateBuffer(name: string, shape: readonly number[], dtype: DType = 'f32'): HandmadeBuffer {
   const offset = 0
   const pack = [{ name, shape, offset, owned: true }]
   return { name, dtype, shape, tier: 'device', slots: 1, state: true, pack }
@@ -89,7 +94,7 @@ export function plainBuffer(
   shape: readonly number[],
   dtype: DType = 'f32',
   slots = 1,
-): BufferSpec {
+): HandmadeBuffer {
   return { name, dtype, shape, tier: 'device', slots }
 }
 

@@ -9,8 +9,8 @@ const composed: Readonly<Record<string, { readonly call: string; readonly files:
   ENGINE_STATE_: { call: 'stateError', files: /^engine\/state\.ts$/ },
 }
 
-/** Literals in capitals that are no codes of ours: Node's. */
-const foreign = /^(ERR_)?MODULE_NOT_FOUND$/
+/** Literals in capitals that are no codes of ours: Node's, and actions of PyTorch's schedules. */
+const foreign = /^((ERR_)?MODULE_NOT_FOUND|(SEND|RECV)_[FB]|REDUCE_GRAD)$/
 
 const code = /^[A-Z][A-Z\d]*(_[A-Z\d]+)+$/
 

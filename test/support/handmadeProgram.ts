@@ -5,11 +5,13 @@ import {
   type GraphTask,
   type Group,
   type Instruction,
+  inPlace,
   type MeshAxis,
   type Peer,
   type Program,
   type Region,
   type Role,
+  type SlotPool,
   type Task,
   type TransferPart,
   type ValueInstance,
@@ -20,7 +22,8 @@ import {
 export const streamIds = { compute: 0, forward: 1, backward: 2, reduce: 3, load: 4, store: 5 } as const
 
 interface RoleOptions {
-  readonly buffers: readonly (Partial<BufferSpec> & Pick<BufferSpec, 'name' | 'shape'>)[]
+  readonly buffers: readonly (Partial<Omit<BufferSpec, 'pool'> & SlotPool> &
+    Pick<BufferSpec, 'name' | 'shape'>)[]
   /** `buffer`, `buffer[2]` for micro-batch 2, `buffer[t]` and `buffer[t+1]` for state, then `@slot` if not 0. */
   readonly values: readonly string[]
   readonly regions?: readonly Region[]
@@ -31,7 +34,7 @@ interface RoleOptions {
 
 export function makeRole(pipeline: number, options: RoleOptions): Role {
   const buffers = options.buffers.map(
-    (buffer): BufferSpec => ({ dtype: 'f64', tier: 'device', slots: 1, ...buffer }),
+    ({ slots: _, ...buffer }, pool): BufferSpec => ({ dtype: 'f64', tier: 'device', ...buffer, pool }),
   )
   const values = options.values.map((text): ValueInstance => {
     const [, name, index, slot] = /^([^[@]+)(?:\[([^\]]+)\])?(?:@(\d+))?$/.exec(text)!
@@ -50,6 +53,7 @@ export function makeRole(pipeline: number, options: RoleOptions): Role {
     pipeline,
     ...(options.where === undefined ? {} : { where: options.where }),
     buffers,
+    pools: options.buffers.map(({ slots = 1 }) => ({ slots })),
     values,
     peers: options.peers ?? [],
     regions: options.regions ?? [],
@@ -161,7 +165,7 @@ export function allReduce(
     operation: 'allReduce',
     reduce,
     group,
-    operand: { value, ...(region === undefined ? {} : { region }) },
+    parts: [inPlace({ value, ...(region === undefined ? {} : { region }) })],
   }
 }
 

@@ -1,7 +1,11 @@
 /** Small changes to programs, at random: what a person, a bug or a fuzzer would get wrong. */
 import {
+  type CollectivePart,
   encodeInstructions,
   type Instruction,
+  inPlace,
+  isInPlace,
+  maySharePool,
   type Operand,
   type Program,
   type Role,
@@ -39,6 +43,14 @@ function otherValue(role: Role, value: number, choose: Choose): number {
   return alike.length === 0 || choose(8) === 0 ? choose(role.values.length) : one(alike, choose)
 }
 
+function changedPart(
+  { source, result }: CollectivePart,
+  change: <T extends Operand>(operand: T, at: number) => T,
+  at: number,
+): CollectivePart {
+  return { source: change(source, 2 * at), result: change(result, 2 * at + 1) }
+}
+
 /** The instruction with its operands through `change`, which gets their places. */
 function mapOperands(
   instruction: Instruction,
@@ -54,7 +66,12 @@ function mapOperands(
     case 'exchange':
       return { ...instruction, parts: instruction.parts.map(change) }
     case 'collective':
-      return { ...instruction, operand: change(instruction.operand, 0) }
+      return {
+        ...instruction,
+        parts: instruction.parts.map((part, at) =>
+          isInPlace(part) ? inPlace(change(part.source, at)) : changedPart(part, change, at),
+        ),
+      }
     case 'move':
       return { ...instruction, value: change({ value: instruction.value }, 0).value }
     case 'free':
@@ -206,7 +223,8 @@ const inRoles: Readonly<
   collective: (_, list, choose, { groups }) =>
     changeOne(list, choose, ['collective'], (instruction) => {
       if (instruction.kind !== 'collective') return instruction
-      if (choose(3) === 0) return { ...instruction, reduce: instruction.reduce === 'sum' ? 'max' : 'sum' }
+      if (choose(3) === 0 && instruction.reduce !== undefined)
+        return { ...instruction, reduce: instruction.reduce === 'sum' ? 'max' : 'sum' }
       return { ...instruction, group: choose(groups.length) }
     }),
   /** Two collectives that reduce what the other should. */
@@ -216,7 +234,7 @@ const inRoles: Readonly<
     const [a, b] = [one(places, choose), one(places, choose)]
     const [first, second] = [list[a]!, list[b]!]
     if (first.kind !== 'collective' || second.kind !== 'collective') return list
-    return list.with(a, { ...first, operand: second.operand }).with(b, { ...second, operand: first.operand })
+    return list.with(a, { ...first, parts: second.parts }).with(b, { ...second, parts: first.parts })
   },
   newCollective: (role, list, choose, { groups, streams }) => {
     if (groups.length === 0) return list
@@ -228,7 +246,7 @@ const inRoles: Readonly<
       operation: 'allReduce',
       reduce: 'sum',
       group: choose(groups.length),
-      operand: { value },
+      parts: [inPlace({ value })],
     }
     return list.toSpliced(choose(list.length + 1), 0, added)
   },
@@ -257,6 +275,16 @@ const inRoles: Readonly<
   buffer: (role, _list, choose) => {
     const at = choose(role.buffers.length)
     return { buffers: role.buffers.with(at, changeBuffer(role.buffers[at]!, choose)) }
+  },
+  pool: (role, _list, choose) => {
+    if (choose(2) === 0)
+      return { pools: role.pools.with(choose(role.pools.length), { slots: 1 + choose(3) }) }
+    // A buffer takes turns with others, in slots that may be too few or already taken.
+    const [a, b] = [choose(role.buffers.length), choose(role.buffers.length)]
+    const [first, second] = [role.buffers[a]!, role.buffers[b]!]
+    return maySharePool(first, second)
+      ? { buffers: role.buffers.with(a, { ...first, pool: second.pool }) }
+      : {}
   },
   pack: (role, _list, choose) => {
     const packs = role.buffers.flatMap(({ pack }, index) => (pack === undefined ? [] : [index]))

@@ -14,14 +14,18 @@ export interface TinyPlan {
   readonly model?: 'gpt' | 'llama'
   readonly tied?: boolean
   readonly layers?: number
+  /** Actors, which have one stage each unless the schedule gives them several. */
   readonly stages?: number
-  /** Replicas of every stage, or of each. */
+  /** Replicas of every actor, or of each. */
   readonly data?: number | readonly number[]
   readonly microbatches?: number
-  readonly schedule?: 'gpipe' | '1f1b a' | '1f1b b'
+  /** Or as a plan says it. */
+  readonly schedule?: 'gpipe' | '1f1b a' | '1f1b b' | Readonly<Record<string, unknown>>
   /** Null: none. */
   readonly clip?: number | null
   readonly bucket?: number
+  /** Other keys of the plan. */
+  readonly more?: Readonly<Record<string, unknown>>
 }
 
 /** A plan of a model just large enough to have everything, one sample for each replica where counts allow. */
@@ -31,18 +35,24 @@ export function tinyPlan(tiny: TinyPlan = {}): { plan: ResolvedPlan; model: Mode
   const sizes = `layers=${layers},hidden=4,heads=2,context=4,vocab=8,mlp=4`
   const family = tiny.model ?? 'gpt'
   const name = `${family}:${sizes},tied=${tiny.tied ?? family === 'gpt'}${family === 'llama' ? ',kvHeads=1' : ''}`
-  const [generator, warmup] = schedule.split(' ')
+  const [generator, warmup] = typeof schedule === 'string' ? schedule.split(' ') : []
   const replicas = typeof data === 'number' ? [data] : data
   const samples = microbatches * replicas.reduce(leastCommonMultiple, 1)
   const document = {
     meshwright: 1,
     model: name,
     mesh: { pipeline: stages, data },
-    schedule: warmup === undefined ? generator : { name: generator, warmup },
+    schedule:
+      typeof schedule !== 'string'
+        ? schedule
+        : warmup === undefined
+          ? generator
+          : { name: generator, warmup },
     batch: { samples, microbatches },
     dtype: 'f64',
     clip: tiny.clip === undefined ? 1 : tiny.clip,
     reduction: { bucketBytes: tiny.bucket ?? 1024 },
+    ...tiny.more,
   }
   const model = modelFromShortName(name)
   return { plan: resolvePlan(parsePlan(JSON.stringify(document)), model), model }

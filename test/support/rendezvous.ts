@@ -2,7 +2,7 @@ import {
   coordinatesOf,
   groupRanks,
   type Instruction,
-  operandRows,
+  operandElements,
   type Program,
   peerRank,
   type Role,
@@ -65,8 +65,9 @@ function conflict(role: Role, a: Instruction, b: Instruction): boolean {
     valueAccesses(b).some((right) => {
       if (left.kind === 'read' && right.kind === 'read') return false
       const [one, other] = [role.values[left.value]!, role.values[right.value]!]
-      if (one.buffer !== other.buffer || one.slot !== other.slot) return false
-      const [rows, others] = [operandRows(role, left), operandRows(role, right)]
+      const [pool, otherPool] = [role.buffers[one.buffer]!.pool, role.buffers[other.buffer]!.pool]
+      if (pool !== otherPool || one.slot !== other.slot) return false
+      const [rows, others] = [operandElements(role, left), operandElements(role, right)]
       return rows.start < others.end && others.start < rows.end
     }),
   )

@@ -1,22 +1,26 @@
 import {
   type Instruction,
-  operandRows,
+  operandElements,
   type Role,
   readInstructions,
   valueAccesses,
 } from '../../src/program/index.ts'
 
 /**
- * Walks a role's list with the value that every row of every slot holds, row by row, and says what is wrong first;
+ * Walks a role's list with the value that every element of every slot holds, one by one, and says what is wrong first;
  * undefined when every read finds its own value, and no slot holds one at the end but state and constants.
  */
 export function memoryProblem(role: Role): string | undefined {
-  const slots = role.buffers.map(({ slots: count, shape }) =>
-    Array.from({ length: count }, () => new Array<number | undefined>(shape[0] ?? 1).fill(undefined)),
+  const elements = (pool: number): number => {
+    const { shape } = role.buffers.find((buffer) => buffer.pool === pool)!
+    return shape.reduce((product, size) => product * size, 1)
+  }
+  const slots = role.pools.map(({ slots: count }, pool) =>
+    Array.from({ length: count }, () => new Array<number | undefined>(elements(pool)).fill(undefined)),
   )
   const rowsOf = (value: number): (number | undefined)[] | undefined => {
     const { buffer, slot } = role.values[value]!
-    return slots[buffer]![slot]
+    return slots[role.buffers[buffer]!.pool]![slot]
   }
   const isKept = (value: number): boolean => {
     const { state, constant } = role.buffers[role.values[value]!.buffer]!
@@ -38,7 +42,10 @@ export function memoryProblem(role: Role): string | undefined {
       }
       return undefined
     }
-    const accesses = valueAccesses(instruction).map((access) => ({ ...access, ...operandRows(role, access) }))
+    const accesses = valueAccesses(instruction).map((access) => ({
+      ...access,
+      ...operandElements(role, access),
+    }))
     for (const { value, kind, start, end } of accesses) {
       const rows = rowsOf(value)
       if (rows === undefined || start < 0 || end > rows.length) return 'a place that is not there'

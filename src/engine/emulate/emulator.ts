@@ -1,8 +1,8 @@
 import { exitCodes, MeshwrightError } from '../../base/index.ts'
 import { arenaBytes, type Program, rolesByRank } from '../../program/index.ts'
 import { checkStepInput, stepPorts } from '../ports.ts'
-import { checkState, gatherState, scatterState, stateTensors } from '../state.ts'
-import type { Engine, HostTensor, StateTensors, StepInput, StepResult } from '../types.ts'
+import { type BufferView, checkState, gatherState, scatterState, stateTensors } from '../state.ts'
+import type { Engine, StateTensors, StepInput, StepResult } from '../types.ts'
 import { Network } from './network.ts'
 import { Ports } from './ports.ts'
 import { EmulatedRank } from './rank.ts'
@@ -49,17 +49,16 @@ class Emulator implements Engine {
   async writeState(state: StateTensors): Promise<void> {
     this.requireRunning()
     checkState(this.tensors, state)
-    for (const { role, memory } of this.ranks) scatterState(role, state, (buffer) => memory.state(buffer))
+    for (const { role, rank, memory } of this.ranks) {
+      scatterState(this.program, role, rank, state, this.view)
+      memory.spreadState()
+    }
     this.hasState = true
   }
 
   async readState(): Promise<StateTensors> {
     this.requireState()
-    const state = new Map<string, HostTensor>()
-    for (const { rank, memory } of this.ranks)
-      for (const [name, tensor] of gatherState(this.tensors, rank, (buffer) => memory.state(buffer)))
-        state.set(name, tensor)
-    return state
+    return gatherState(this.tensors, this.view)
   }
 
   async step(input: StepInput): Promise<StepResult> {
@@ -88,6 +87,8 @@ class Emulator implements Engine {
   async stop(): Promise<void> {
     this.stopped = true
   }
+
+  private readonly view: BufferView = (rank, buffer) => this.ranks[rank]!.memory.state(buffer)
 
   private runAll(network: Network, ports: Ports): void {
     for (;;) {

@@ -2,17 +2,21 @@ import { exitCodes, internalError, MeshwrightError } from '../../base/index.ts'
 import { elementCount, emptyData, type TensorData } from '../../graph/index.ts'
 import {
   type BufferSpec,
+  type Coordinates,
   coordinatesOf,
   formatOperand,
   formatValue,
+  maySharePool,
   type Operand,
   type Program,
+  type ProgramMesh,
   type Role,
   type ValueInstance,
   type ValueRef,
 } from '../../program/index.ts'
+import { partsOn } from '../state.ts'
 
-/** One slot of a buffer: its elements, and for each of them the value that it belongs to (-1: to none). */
+/** One slot of a pool: its elements, and for each of them the value that it belongs to (-1: to none). */
 interface Slot {
   readonly data: TensorData
   readonly owners: Int32Array
@@ -21,6 +25,7 @@ interface Slot {
 /** Elements of one slot. */
 export interface Range {
   readonly buffer: number
+  readonly pool: number
   readonly slot: number
   readonly start: number
   readonly end: number
@@ -34,6 +39,7 @@ const nobody = -1
  */
 export class RankMemory {
   private readonly role: Role
+  /** By pool. */
   private readonly slots: readonly (readonly Slot[])[]
   /** For each buffer with a pack: 1 where no entry lies. Padding belongs to nobody and may always be read, as zeros. */
   private readonly padding: readonly (Uint8Array | undefined)[]
@@ -41,18 +47,23 @@ export class RankMemory {
 
   constructor(program: Program, role: Role, rank: number) {
     this.role = role
-    this.slots = role.buffers.map((spec) =>
-      Array.from({ length: Math.max(1, spec.slots) }, () => ({
-        data: emptyData(spec.dtype, elementCount(spec.shape)),
-        owners: new Int32Array(elementCount(spec.shape)).fill(nobody),
-      })),
-    )
-    this.padding = role.buffers.map(paddingOf)
-    const { axes } = coordinatesOf(program.mesh, rank)
-    role.buffers.forEach((spec, buffer) => {
+    this.slots = role.pools.map(({ slots }, pool) => {
+      const [first, ...others] = role.buffers.filter((spec) => spec.pool === pool)
+      if (first === undefined) return []
+      if (others.some((other) => !maySharePool(first, other)))
+        throw internalError(`the buffers of pool ${pool} of role ${role.name} cannot share it`)
+      return Array.from({ length: Math.max(1, slots) }, () => ({
+        data: emptyData(first.dtype, elementCount(first.shape)),
+        owners: new Int32Array(elementCount(first.shape)).fill(nobody),
+      }))
+    })
+    const own = coordinatesOf(program.mesh, rank)
+    const { axes } = own
+    this.padding = role.buffers.map((spec) => paddingOf(spec, program.mesh, own))
+    role.buffers.forEach((spec) => {
       if (spec.constant === undefined) return
       const value = spec.constant.isZero.every((axis) => (axes[axis] ?? 0) === 0) ? 1 : 0
-      for (const slot of this.slots[buffer]!) slot.data.fill(value)
+      for (const slot of this.slots[spec.pool]!) slot.data.fill(value)
     })
   }
 
@@ -62,8 +73,8 @@ export class RankMemory {
     for (const slots of this.slots) for (const slot of slots) slot.owners.fill(nobody)
     this.role.values.forEach((instance, value) => {
       const spec = this.role.buffers[instance.buffer]!
-      if (spec.constant === undefined && !(spec.state === true && (instance.step ?? 0) === 0)) return
-      this.slots[instance.buffer]![instance.slot]!.owners.fill(value)
+      if (spec.constant === undefined && !(spec.state === true && (instance.step ?? 0) <= 0)) return
+      this.slots[spec.pool]![instance.slot]!.owners.fill(value)
     })
   }
 
@@ -76,16 +87,39 @@ export class RankMemory {
       )
       .sort((a, b) => a.instance.step! - b.instance.step!)
     for (const { instance, value } of later) {
-      const left = this.slots[instance.buffer]![instance.slot]!
+      const slots = this.slots[this.role.buffers[instance.buffer]!.pool]!
       this.requireWritten({ value }, this.whole(instance), 'leaves')
-      const home = this.slots[instance.buffer]![this.homeSlot(instance.buffer, instance.step! - 1)]!
-      if (home !== left) home.data.set(left.data)
+      const left = slots[instance.slot]!.data.slice()
+      // The newest may lie where the oldest was.
+      for (let age = this.oldest(instance.buffer); age > 0; age--)
+        slots[this.homeSlot(instance.buffer, -age)]!.data.set(
+          slots[this.homeSlot(instance.buffer, 1 - age)]!.data,
+        )
+      slots[this.homeSlot(instance.buffer, instance.step! - 1)]!.data.set(left)
     }
+  }
+
+  /** Before the first step all versions of a state are the one that was given. */
+  spreadState(): void {
+    this.role.buffers.forEach((spec, buffer) => {
+      if (spec.state !== true) return
+      const slots = this.slots[spec.pool]!
+      for (let age = this.oldest(buffer); age > 0; age--)
+        slots[this.homeSlot(buffer, -age)]!.data.set(this.state(buffer))
+    })
+  }
+
+  /** By how many steps the oldest version of a state buffer that instructions name is older than the present one. */
+  private oldest(buffer: number): number {
+    return this.role.values.reduce(
+      (age, instance) => (instance.buffer === buffer ? Math.max(age, -(instance.step ?? 0)) : age),
+      0,
+    )
   }
 
   /** The elements of a state buffer as the next step will read them. */
   state(buffer: number): TensorData {
-    return this.slots[buffer]![this.homeSlot(buffer, 0)]!.data
+    return this.slots[this.role.buffers[buffer]!.pool]![this.homeSlot(buffer, 0)]!.data
   }
 
   /** The elements of an operand; throws where it is no part of the buffer. */
@@ -107,13 +141,13 @@ export class RankMemory {
   }
 
   /** The elements as they are, whoever they belong to. */
-  elements({ buffer, slot, start, end }: Range): TensorData {
-    return this.slots[buffer]![slot]!.data.subarray(start, end)
+  elements({ pool, slot, start, end }: Range): TensorData {
+    return this.slots[pool]![slot]!.data.subarray(start, end)
   }
 
   /** Throws where an element of `range` does not hold the operand's value. */
   requireWritten(operand: Operand, range: Range, verb = 'reads'): void {
-    const { owners } = this.slots[range.buffer]![range.slot]!
+    const { owners } = this.slots[range.pool]![range.slot]!
     const padding = this.padding[range.buffer]
     for (let index = range.start; index < range.end; index++) {
       const owner = owners[index]!
@@ -137,7 +171,7 @@ export class RankMemory {
     if (spec.constant !== undefined)
       throw new EmulationError('EMULATE_CONSTANT', `${name}, which is constant`)
     if (this.freed.has(value)) throw new EmulationError('EMULATE_FREED', `${name} after it was freed`)
-    const { owners } = this.slots[range.buffer]![range.slot]!
+    const { owners } = this.slots[range.pool]![range.slot]!
     for (let index = range.start; index < range.end; index++) {
       const owner = owners[index]!
       if (owner === value) continue
@@ -150,9 +184,17 @@ export class RankMemory {
     }
   }
 
+  /** Makes the padding among the elements of `range` zero: whatever lived in the slot before is gone. */
+  clearPadding(range: Range): void {
+    const padding = this.padding[range.buffer]
+    if (padding === undefined) return
+    const data = this.elements(range)
+    for (let index = 0; index < data.length; index++) if (padding[range.start + index] === 1) data[index] = 0
+  }
+
   free(value: ValueRef): void {
-    const { buffer, slot } = this.instance(value)
-    const { owners } = this.slots[buffer]![slot]!
+    const { pool, slot } = this.whole(this.instance(value))
+    const { owners } = this.slots[pool]![slot]!
     const name = formatValue(this.role, value)
     if (this.freed.has(value)) throw new EmulationError('EMULATE_FREED', `frees ${name} twice`)
     let found = false
@@ -174,7 +216,7 @@ export class RankMemory {
   private instance(value: ValueRef): ValueInstance {
     const instance = this.role.values[value]
     if (instance === undefined) throw internalError(`no value ${value} in role ${this.role.name}`)
-    const slots = this.slots[instance.buffer]
+    const slots = this.slots[this.role.buffers[instance.buffer]?.pool ?? -1]
     if (slots === undefined) throw internalError(`no buffer ${instance.buffer} in role ${this.role.name}`)
     if (slots[instance.slot] === undefined)
       throw new EmulationError(
@@ -185,7 +227,8 @@ export class RankMemory {
   }
 
   private whole({ buffer, slot }: ValueInstance): Range {
-    return { buffer, slot, start: 0, end: elementCount(this.role.buffers[buffer]!.shape) }
+    const { pool, shape } = this.role.buffers[buffer]!
+    return { buffer, pool, slot, start: 0, end: elementCount(shape) }
   }
 
   private homeSlot(buffer: number, step: number): number {
@@ -194,10 +237,10 @@ export class RankMemory {
   }
 }
 
-function paddingOf(spec: BufferSpec): Uint8Array | undefined {
+function paddingOf(spec: BufferSpec, mesh: ProgramMesh, own: Coordinates): Uint8Array | undefined {
   if (spec.pack === undefined) return undefined
   const padding = new Uint8Array(elementCount(spec.shape)).fill(1)
-  for (const { offset, shape } of spec.pack) padding.fill(0, offset, offset + elementCount(shape))
+  for (const { local, start, end } of partsOn(spec, mesh, own)) padding.fill(0, local, local + end - start)
   return padding
 }
 
@@ -210,5 +253,5 @@ export class EmulationError extends MeshwrightError {
 
 /** Whether two ranges share an element. */
 export function overlaps(a: Range, b: Range): boolean {
-  return a.buffer === b.buffer && a.slot === b.slot && a.start < b.end && b.start < a.end
+  return a.pool === b.pool && a.slot === b.slot && a.start < b.end && b.start < a.end
 }

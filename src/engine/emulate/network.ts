@@ -1,6 +1,6 @@
-import { assertNever } from '../../base/index.ts'
 import type { TensorData } from '../../graph/index.ts'
-import type { Instruction } from '../../program/index.ts'
+import { collectiveBlocks, type Instruction } from '../../program/index.ts'
+import { collectiveResults } from './collectives.ts'
 import { EmulationError } from './memory.ts'
 
 export interface Message {
@@ -13,11 +13,19 @@ export type Channel = Message[]
 
 type Collective = Extract<Instruction, { kind: 'collective' }>
 
+/** One part of a collective as a member brings it. */
+export interface MemberPart {
+  /** As they were when the member came. */
+  readonly source: TensorData
+  /** The elements themselves: they are written when all are there. */
+  readonly result: TensorData
+  readonly mode: 'set' | 'add'
+}
+
 interface Arrival {
   readonly rank: number
   readonly instruction: Collective
-  /** The operand itself: it is replaced when all are there. */
-  readonly data: TensorData
+  readonly parts: readonly MemberPart[]
 }
 
 /** Where the members of one collective meet. */
@@ -45,7 +53,12 @@ export class Network {
   }
 
   /** The last member to come makes the result, in rank order, and gives it to all. */
-  join(rank: number, members: readonly number[], instruction: Collective, data: TensorData): Meeting {
+  join(
+    rank: number,
+    members: readonly number[],
+    instruction: Collective,
+    parts: readonly MemberPart[],
+  ): Meeting {
     const key = `${instruction.collective} ${members.join(' ')}`
     const meeting = this.meetings.get(key) ?? { members, arrivals: [], done: false }
     this.meetings.set(key, meeting)
@@ -55,17 +68,18 @@ export class Network {
         'EMULATE_COLLECTIVE_REPEATED',
         `joins collective #${instruction.collective} twice`,
       )
+    requireFit(instruction, parts, members.length)
     if (first !== undefined) {
-      const [ours, theirs] = [describe(instruction, data), describe(first.instruction, first.data)]
+      const [ours, theirs] = [describe(instruction, parts), describe(first.instruction, first.parts)]
       if (ours !== theirs)
         throw new EmulationError(
           'EMULATE_COLLECTIVE_MISMATCH',
           `joins collective #${instruction.collective} with ${ours}, rank ${first.rank} with ${theirs}`,
         )
     }
-    meeting.arrivals.push({ rank, instruction, data })
+    meeting.arrivals.push({ rank, instruction, parts })
     if (meeting.arrivals.length === members.length) {
-      reduce(meeting.arrivals)
+      deliver(meeting.arrivals)
       meeting.done = true
     }
     return meeting
@@ -85,27 +99,47 @@ export class Network {
   }
 }
 
-function describe(instruction: Collective, data: TensorData): string {
-  return `${instruction.operation} ${instruction.reduce} of ${data.length} elements`
+function describe({ operation, reduce, root, shift }: Collective, parts: readonly MemberPart[]): string {
+  const words = [
+    operation,
+    ...(reduce === undefined ? [] : [reduce]),
+    ...(root === undefined ? [] : [`root ${root}`]),
+    ...(shift === undefined ? [] : [`shift ${shift}`]),
+  ]
+  return `${words.join(' ')} of ${parts.map(({ source }) => source.length).join(' and ')} elements`
 }
 
-function reduce(arrivals: readonly Arrival[]): void {
+/** Sources and results are as long as the operation has them. */
+function requireFit(instruction: Collective, parts: readonly MemberPart[], members: number): void {
+  const { collective, operation, root } = instruction
+  const fail = (message: string): never => {
+    throw new EmulationError('EMULATE_COLLECTIVE_SIZE', `collective #${collective} ${message}`)
+  }
+  if (root !== undefined && root >= members) fail(`has its root at place ${root} of ${members} members`)
+  const blocks = collectiveBlocks(operation, members)
+  for (const { source, result } of parts) {
+    if (source.constructor !== result.constructor) fail('puts a result into a buffer of another dtype')
+    if (source.length % blocks.source !== 0)
+      fail(`deals ${source.length} elements into ${blocks.source} equal blocks`)
+    const wanted = (source.length / blocks.source) * blocks.result
+    if (result.length !== wanted)
+      fail(`makes ${wanted} elements out of ${source.length}, its result has ${result.length}`)
+  }
+}
+
+function deliver(arrivals: readonly Arrival[]): void {
   const ordered = [...arrivals].sort((a, b) => a.rank - b.rank)
-  const { reduce: reduction } = ordered[0]!.instruction
-  const result = ordered[0]!.data.slice()
-  for (const { data } of ordered.slice(1))
-    for (let index = 0; index < result.length; index++) {
-      const [a, b] = [result[index]!, data[index]!]
-      switch (reduction) {
-        case 'sum':
-          result[index] = a + b
-          break
-        case 'max':
-          result[index] = Math.max(a, b)
-          break
-        default:
-          assertNever(reduction)
-      }
+  const { instruction, parts } = ordered[0]!
+  for (const index of parts.keys()) {
+    const results = collectiveResults(
+      instruction,
+      ordered.map((arrival) => arrival.parts[index]!.source),
+    )
+    for (const [member, arrival] of ordered.entries()) {
+      const { result, mode } = arrival.parts[index]!
+      const made = results[member]!
+      if (mode === 'set') result.set(made)
+      else for (let element = 0; element < made.length; element++) result[element]! += made[element]!
     }
-  for (const { data } of ordered) data.set(result)
+  }
 }

@@ -1,8 +1,13 @@
 import { internalError } from '../../base/index.ts'
 import type { TensorData } from '../../graph/index.ts'
 import { elementCount } from '../../graph/index.ts'
-import type { Instruction, Program, Role } from '../../program/index.ts'
-import { replicaOf } from '../ports.ts'
+import {
+  coordinatesOf,
+  type Instruction,
+  type Program,
+  type Role,
+  replicaIndex,
+} from '../../program/index.ts'
 import { gatherPack } from '../state.ts'
 import type { HostTensor, StateTensors, StepInput, StepResult } from '../types.ts'
 import { EmulationError, type RankMemory } from './memory.ts'
@@ -46,7 +51,8 @@ export class Ports {
     const instance = role.values[value]!
     const { shape } = role.buffers[instance.buffer]!
     if (shape.length === 0) return [this.input.scalars[port]!]
-    const { index, count } = replicaOf(this.program.mesh, rank)
+    const { pipeline, axes } = coordinatesOf(this.program.mesh, rank)
+    const { index, count } = replicaIndex(this.program.mesh, pipeline, axes)
     const share = elementCount(shape)
     const start = ((instance.microbatch ?? 0) * count + index) * share
     const ids = this.input.tensors[port]!
@@ -60,7 +66,11 @@ export class Ports {
   private give(rank: number, role: Role, { port, value }: Move, data: TensorData): void {
     const instance = role.values[value]!
     const spec = role.buffers[instance.buffer]!
-    const key = `${port} ${role.pipeline} ${spec.name} ${instance.microbatch ?? ''} ${instance.step ?? ''}`
+    const { mesh } = this.program
+    const own = coordinatesOf(mesh, rank)
+    const shard = (spec.shard?.axes ?? []).map((axis) => own.axes[axis] ?? 0)
+    const place = `${role.pipeline} ${shard.join()}`
+    const key = `${port} ${place} ${spec.name} ${instance.microbatch ?? ''} ${instance.step ?? ''}`
     const first = this.given.get(key)
     if (first !== undefined) {
       const element = data.findIndex((number, index) => !Object.is(number, first.data[index]))
@@ -82,6 +92,6 @@ export class Ports {
       throw new EmulationError('EMULATE_PORT', `gives ${port} neither a scalar nor a pack`)
     const tensors = this.tensors.get(port) ?? new Map<string, HostTensor>()
     this.tensors.set(port, tensors)
-    for (const [name, tensor] of gatherPack(spec, data)) tensors.set(name, tensor)
+    gatherPack(tensors, spec, mesh, own, data)
   }
 }

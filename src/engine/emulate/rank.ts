@@ -2,12 +2,12 @@ import { assertNever, internalError, MeshwrightError } from '../../base/index.ts
 import { bytesPerElement } from '../../graph/index.ts'
 import {
   type Coordinates,
+  collectivePayloadBytes,
   coordinatesOf,
   formatInstruction,
   formatOperand,
   groupRanks,
   type Instruction,
-  operandBytes,
   type Program,
   peerRank,
   type Role,
@@ -18,7 +18,7 @@ import {
 import { RankCounts } from '../counters.ts'
 import type { RankCounters } from '../types.ts'
 import { EmulationError, overlaps, type Range, RankMemory } from './memory.ts'
-import type { Meeting, Network } from './network.ts'
+import type { Meeting, MemberPart, Network } from './network.ts'
 import type { Ports } from './ports.ts'
 import { runTask } from './tasks.ts'
 
@@ -253,17 +253,41 @@ export class EmulatedRank {
       const group = this.program.groups[instruction.group]
       if (group === undefined) throw internalError(`no group ${instruction.group}`)
       const members = groupRanks(this.program.mesh, this.own, group)
-      const { operand } = instruction
-      const range = this.memory.range(operand)
-      this.memory.requireWritten(operand, range, 'reduces')
-      this.counts.allReduce(operandBytes(this.role, operand), members.length)
+      const payloadBytes = collectivePayloadBytes(this.role, instruction)
+      this.counts.collectives.add(instruction.operation, payloadBytes, members.length)
       this.meeting = this.timed('transfer', () =>
-        network.join(this.rank, members, instruction, this.memory.elements(range)),
+        network.join(this.rank, members, instruction, this.memberParts(instruction)),
       )
     }
     if (!this.meeting.done) return false
     this.meeting = undefined
     return true
+  }
+
+  /** All sources are read before any result is written. */
+  private memberParts({ reduce, parts }: Extract<Instruction, { kind: 'collective' }>): MemberPart[] {
+    const { memory } = this
+    const ranges = parts.map(({ source, result }) => {
+      const range = memory.range(source)
+      memory.requireWritten(source, range, reduce === undefined ? 'sends' : 'reduces')
+      return { source: range, result: memory.range(result) }
+    })
+    return parts.map((part, index) => {
+      const { source, result } = ranges[index]!
+      const isInWay = (other: Range, own: boolean): boolean =>
+        overlaps(other, result) && !(own && other.start === result.start && other.end === result.end)
+      if (
+        ranges.some((other, at) => isInWay(other.source, at === index) || isInWay(other.result, at === index))
+      )
+        throw new EmulationError(
+          'EMULATE_COLLECTIVE_OVERLAP',
+          `writes ${formatOperand(this.role, part.result)} over another operand of the collective`,
+        )
+      if (part.result.mode === 'add') memory.requireWritten(part.result, result, 'adds to')
+      const data = memory.elements(source).slice()
+      memory.claim(part.result, result)
+      return { source: data, result: memory.elements(result), mode: part.result.mode }
+    })
   }
 
   /** Pending transfers of elements that the instruction touches. */

@@ -182,7 +182,7 @@ describe('several ranks', () => {
     })
     expect(plain(tensors['x']!)).toEqual({ x: [0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1] })
     for (const { collectives } of ranks)
-      expect(collectives).toEqual({ allReduce: { calls: 1, payloadBytes: 16, wireBytes: 16 } })
+      expect(collectives).toEqual({ allReduce: { calls: 1, payloadBytes: 16, wireBytes: (2 * 2 * 16) / 3 } })
   })
 
   it('posts all parts of an exchange together, sends before what is received in their place', async () => {

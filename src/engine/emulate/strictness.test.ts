@@ -103,6 +103,23 @@ async function refusal(step: Promise<unknown>): Promise<string> {
   return `${code}: ${message}`
 }
 
+/** An all-gather of `source`, or of its region, to `result`. */
+function gather(collective: number, source: number, result: number, region?: number): Instruction {
+  return {
+    kind: 'collective',
+    stream: 3,
+    collective,
+    operation: 'allGather',
+    group: 0,
+    parts: [
+      {
+        source: { value: source, ...(region === undefined ? {} : { region }) },
+        result: { value: result, mode: 'set' },
+      },
+    ],
+  }
+}
+
 const keep = (v: Value): Instruction => run(0, [v('s[t]')], [v('s[t+1]')])
 
 describe('rules about values', () => {
@@ -259,6 +276,24 @@ describe('rules about communication', () => {
       (v) => [allReduce(3, v('s'))],
       (v) => [allReduce(3, v('s'), { reduce: 'max' })],
       'EMULATE_COLLECTIVE_MISMATCH: rank 1, instruction 0 (all-reduce #3 max s1[t] over all): joins collective #3 with allReduce max of 2 elements, rank 0 with allReduce sum of 2 elements',
+    ],
+    [
+      'a result of another size',
+      (v) => [gather(3, v('s'), v('x'))],
+      (v) => [gather(3, v('s'), v('x'))],
+      'EMULATE_COLLECTIVE_SIZE: rank 0, instruction 0 (all-gather #3 s0[t] -> x over all): collective #3 makes 4 elements out of 2, its result has 2',
+    ],
+    [
+      'a result over a source',
+      (v) => [gather(3, v('s'), v('s'), 0)],
+      (v) => [gather(3, v('s'), v('s'), 0)],
+      'EMULATE_COLLECTIVE_OVERLAP: rank 0, instruction 0 (all-gather #3 s0[t]{0:1} -> s0[t] over all): writes s0[t] over another operand of the collective',
+    ],
+    [
+      'a collective of what was never written',
+      (v) => [gather(3, v('x'), v('s'))],
+      () => [],
+      'EMULATE_UNWRITTEN: rank 0, instruction 0 (all-gather #3 x -> s0[t] over all): sends x, element 0 of which was never written',
     ],
   ])('%s is refused', async (_name, first, second, message) => {
     expect(await refusal(twoRanks(first, second))).toBe(message)

@@ -21,9 +21,14 @@ export function runTask(program: Program, role: Role, run: Run, memory: RankMemo
     runGraph(role, run, task, memory)
     return
   }
+  if (task.kind === 'missing')
+    throw new EmulationError('EMULATE_MISSING', `runs ${task.name}, which is missing: ${task.missing}`)
   switch (task.kernel) {
     case 'sumSquares':
       runSumSquares(run, memory)
+      return
+    case 'copy':
+      runCopy(run, memory)
       return
     default:
       assertNever(task.kernel)
@@ -69,6 +74,7 @@ function runGraph(role: Role, run: Run, task: GraphTask, memory: RankMemory): vo
       const part = partOf(role, range, offset, graph.values[value]!.type, name)
       store(write, part, output(from), memory)
     }
+    if (port.kind === 'pack' && write.mode === 'set') memory.clearPadding(range)
     for (const { entry, ids } of rows[index]!)
       storeRows(role, write, range, entry, ids, output(entry.values), memory)
   })
@@ -161,6 +167,20 @@ function storeRows(
     for (let column = 0; column < rowElements; column++)
       target[id * rowElements + column]! += values[row * rowElements + column]!
   })
+}
+
+function runCopy(run: Run, memory: RankMemory): void {
+  const [source] = run.reads
+  const [write] = run.writes
+  if (source === undefined || write === undefined)
+    throw new EmulationError('EMULATE_TASK', 'copy reads one value and writes one')
+  const from = memory.range(source)
+  memory.requireWritten(source, from)
+  const values = memory.elements(from).slice()
+  const to = memory.range(write)
+  if (to.end - to.start !== values.length)
+    throw new EmulationError('EMULATE_TASK', `copies ${values.length} elements to ${to.end - to.start}`)
+  store(write, to, values, memory)
 }
 
 function runSumSquares(run: Run, memory: RankMemory): void {

@@ -1,5 +1,5 @@
 import { bytesPerElement, type DType, elementCount } from '../../graph/index.ts'
-import { type Operand, operandRows, type Role, slotBytes, type ValueRef } from '../../program/index.ts'
+import { type Operand, operandRows, poolSlotBytes, type Role, type ValueRef } from '../../program/index.ts'
 import type { WasmMemory } from './wasm/index.ts'
 
 /** Where a tensor is in a memory. */
@@ -21,23 +21,23 @@ export function overlaps(a: Place, b: Place): boolean {
 }
 
 /**
- * The device tier of one rank: every slot of every buffer of its role, one behind the other in one private memory, so
+ * The device tier of one rank: every slot of every pool of its role, one behind the other in one private memory, so
  * that ONNX Runtime takes views of it and fused loops reach all of it. Buffers of the host tier have their place here too.
  */
 export class ArenaLayout {
   /** Bytes of all slots; the workspace of tasks begins here. */
   readonly bytes: number
   private readonly role: Role
-  private readonly offsets: readonly number[]
+  private readonly pools: readonly { readonly at: number; readonly slotBytes: number }[]
 
   constructor(role: Role) {
     this.role = role
     // Address 0 stays unused, so that a pointer that was never set is not a tensor.
     let bytes = 64
-    this.offsets = role.buffers.map((buffer) => {
+    this.pools = poolSlotBytes(role).map((slotBytes, pool) => {
       const at = bytes
-      bytes += buffer.slots * slotBytes(buffer)
-      return at
+      bytes += role.pools[pool]!.slots * slotBytes
+      return { at, slotBytes }
     })
     this.bytes = bytes
   }
@@ -45,8 +45,9 @@ export class ArenaLayout {
   /** One instance of a buffer. */
   slot(buffer: number, slot: number): Place {
     const spec = this.role.buffers[buffer]!
+    const { at, slotBytes } = this.pools[spec.pool]!
     return {
-      pointer: this.offsets[buffer]! + slot * slotBytes(spec),
+      pointer: at + slot * slotBytes,
       dtype: spec.dtype,
       shape: spec.shape,
       count: elementCount(spec.shape),

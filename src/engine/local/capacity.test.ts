@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import {
   graphTask,
+  type HandmadeBuffer,
   handmade,
   makeGraph,
   plainBuffer,
@@ -8,13 +9,17 @@ import {
   stateBuffer,
 } from '../../../test/support/enginePrograms.ts'
 import type { Graph } from '../../graph/index.ts'
-import type { BufferSpec, Program } from '../../program/index.ts'
+import type { Program } from '../../program/index.ts'
 import { memoryWarning, roomProblem } from './capacity.ts'
 import { createLocalEngine } from './start.ts'
 import { workingBytes } from './workingMemory.ts'
 
 /** `ranks` replicas with these buffers that all run the graph, which is not said to read or write them. */
-function replicas(ranks: number, buffers: readonly BufferSpec[], graph: Graph = scaleGraph([2], 2)): Program {
+function replicas(
+  ranks: number,
+  buffers: readonly HandmadeBuffer[],
+  graph: Graph = scaleGraph([2], 2),
+): Program {
   return handmade({
     replicas: [ranks],
     tasks: [graphTask('F', graph)],

@@ -8,7 +8,7 @@ import {
   stream,
   tensors,
 } from '../../../test/support/enginePrograms.ts'
-import type { Task } from '../../program/index.ts'
+import { inPlace, type Task } from '../../program/index.ts'
 import type { Engine, HostTensor } from '../types.ts'
 import { createLocalEngine } from './start.ts'
 
@@ -125,7 +125,7 @@ function embeddingProgram() {
             operation: 'allReduce',
             reduce: 'sum',
             group: 0,
-            operand: { value: 4 },
+            parts: [inPlace({ value: 4 })],
           },
           out('loss', 4),
           out('gradients', 5),
@@ -143,7 +143,7 @@ function embeddingProgram() {
             operation: 'allReduce',
             reduce: 'sum',
             group: 0,
-            operand: { value: 6 },
+            parts: [inPlace({ value: 6 })],
           },
           out('gradientNorm', 6),
         ],

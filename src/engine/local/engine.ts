@@ -1,6 +1,7 @@
 import { internalError } from '../../base/index.ts'
 import { elementCount } from '../../graph/index.ts'
-import { arenaBytes, type Program, type Role } from '../../program/index.ts'
+import { arenaBytes, coordinatesOf, type Program, type Role } from '../../program/index.ts'
+import { CollectiveCounts } from '../counters.ts'
 import { checkStepInput } from '../ports.ts'
 import { gatherPack } from '../state.ts'
 import type { Engine, HostTensor, RankCounters, StateTensors, StepInput, StepResult } from '../types.ts'
@@ -8,7 +9,7 @@ import type { Crew } from './crew.ts'
 import { globalWords, type HostLayout, stepStartByte } from './hostLayout.ts'
 import type { InputPort, OutputPort } from './portLayout.ts'
 import { commands } from './protocol.ts'
-import { readResults, type StepResults, sharedNow } from './results.ts'
+import { collectiveNumbers, readResults, type StepResults, sharedNow } from './results.ts'
 import { collectState, distributeState } from './stateCopies.ts'
 import type { WasmMemory } from './wasm/index.ts'
 
@@ -82,7 +83,9 @@ export class LocalEngine implements Engine {
         this.takePack(port, tensors[port.name]!)
       }
     const all = this.layout.results.map((at) => readResults(this.host, at))
-    const ranks = all.map(counters)
+    const ranks = all.map((results, rank) =>
+      counters(rank, results, collectiveNumbers(this.host, this.layout.results[rank]!)),
+    )
     if (this.layout.traces.length === 0) return { scalars, tensors, ranks }
     const trace = this.layout.traces.map((at, rank) =>
       new Float64Array(this.host.buffer, at, 3 * all[rank]!.traced).slice(),
@@ -100,21 +103,17 @@ export class LocalEngine implements Engine {
       spec.dtype === 'f32'
         ? new Float32Array(buffer, port.offset, count)
         : new Float64Array(buffer, port.offset, count)
-    for (const [name, tensor] of gatherPack(spec, elements)) into.set(name, tensor)
+    const { mesh } = this.program
+    gatherPack(into, spec, mesh, coordinatesOf(mesh, port.rank), elements)
   }
 }
 
-function counters(results: StepResults, rank: number): RankCounters {
+function counters(rank: number, results: StepResults, collectives: Float64Array): RankCounters {
   const { sendCalls, sendBytes, compute, transfer, wait, total } = results
-  const allReduce = {
-    calls: results.allReduceCalls,
-    payloadBytes: results.allReducePayload,
-    wireBytes: results.allReduceWire,
-  }
   return {
     rank,
     sends: { calls: sendCalls, bytes: sendBytes },
-    collectives: allReduce.calls === 0 ? {} : { allReduce },
+    collectives: new CollectiveCounts(collectives).counters(),
     seconds: { compute, transfer, wait, total },
   }
 }

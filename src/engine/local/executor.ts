@@ -1,13 +1,18 @@
 import { assertNever, internalError } from '../../base/index.ts'
-import { coordinatesOf, groupRanks, type Instruction, readInstructions } from '../../program/index.ts'
-import { replicaOf } from '../ports.ts'
+import {
+  coordinatesOf,
+  groupRanks,
+  type Instruction,
+  readInstructions,
+  replicaIndex,
+} from '../../program/index.ts'
 import { ArenaLayout, placeBytes, placeData } from './arena.ts'
 import type { BoundRun } from './boundRun.ts'
 import { Collectives } from './collectives.ts'
 import { injectFault } from './fault.ts'
 import { bindMove } from './portMoves.ts'
 import type { StateRequest, WorkerSetup } from './protocol.ts'
-import { type StepClock, writeResults } from './results.ts'
+import { collectiveNumbers, type StepClock, writeResults } from './results.ts'
 import { prepareRuns, type Runs } from './runs.ts'
 import { Aborted, type Waiter } from './signals.ts'
 import { planTransfers } from './transferPlan.ts'
@@ -81,7 +86,7 @@ export class Executor {
     waiter.waited = 0
     waiter.worked = 0
     transfers.begin()
-    collectives.begin()
+    collectives.counts.clear()
     clock.begin()
     const fault = this.setup.fault?.step === number ? this.setup.fault : undefined
     const faultAt = fault === undefined ? -1 : middleRun(instructions)
@@ -129,10 +134,10 @@ export class Executor {
 
   /** Copies state to or from shared buffers. */
   copyState({ direction, pieces }: StateRequest): void {
-    for (const { buffer, at, shared, bytes } of pieces) {
+    for (const { buffer, at, shared, from, bytes } of pieces) {
       const { pointer } = this.stateSlot(buffer)
       const inside = new Uint8Array(this.memory.buffer, pointer + at, bytes)
-      const outside = new Uint8Array(shared)
+      const outside = new Uint8Array(shared, from, bytes)
       if (direction === 'write') inside.set(outside)
       else outside.set(inside)
     }
@@ -186,15 +191,13 @@ export class Executor {
   private bindAct(instruction: Instruction): () => void {
     const { program, role, rank, layout, host } = this.setup
     if (instruction.kind === 'move') {
-      const replica = replicaOf(program.mesh, rank)
+      const replica = replicaIndex(program.mesh, role.pipeline, coordinatesOf(program.mesh, rank).axes)
       return bindMove(instruction, role, rank, replica, layout.ports, this.arena, this.memory, host)
     }
     if (instruction.kind === 'collective') {
       const group = program.groups[instruction.group]!
       const members = groupRanks(program.mesh, coordinatesOf(program.mesh, rank), group)
-      const place = this.arena.operand(instruction.operand)
-      const { collective, reduce } = instruction
-      return () => this.collectives.allReduce(collective, reduce, members, place)
+      return this.collectives.bind(instruction, role, members, this.arena)
     }
     return () => {}
   }
@@ -222,14 +225,16 @@ export class Executor {
     role.buffers.forEach((buffer, index) => {
       if (buffer.constant === undefined) return
       const filler = buffer.constant.isZero.every((axis) => (coordinates[axis] ?? 0) === 0) ? 1 : 0
-      for (let slot = 0; slot < buffer.slots; slot++)
+      for (let slot = 0; slot < role.pools[buffer.pool]!.slots; slot++)
         placeData(this.memory, this.arena.slot(index, slot)).fill(filler)
     })
   }
 
   private report(): void {
     const { transfers, collectives, waiter, clock } = this
-    writeResults(this.setup.host, this.setup.layout.results[this.setup.rank]!, {
+    const at = this.setup.layout.results[this.setup.rank]!
+    collectiveNumbers(this.setup.host, at).set(collectives.counts.numbers)
+    writeResults(this.setup.host, at, {
       sendCalls: transfers.sends,
       sendBytes: transfers.sentBytes,
       compute: this.compute / 1000,
@@ -237,9 +242,6 @@ export class Executor {
       wait: waiter.waited / 1000,
       total: clock.elapsed() / 1000,
       traced: clock.traced,
-      allReduceCalls: collectives.calls,
-      allReducePayload: collectives.payloadBytes,
-      allReduceWire: collectives.wireBytes,
     })
   }
 }

@@ -13,7 +13,7 @@ import {
 } from '../../../test/support/enginePrograms.ts'
 import type { MeshwrightError } from '../../base/index.ts'
 import type { Graph } from '../../graph/index.ts'
-import type { Program } from '../../program/index.ts'
+import { inPlace, type Program } from '../../program/index.ts'
 import type { Engine } from '../types.ts'
 import { createLocalEngine, type LocalEngineOptions } from './start.ts'
 
@@ -199,7 +199,7 @@ describe('faults', () => {
             operation: 'allReduce',
             reduce: 'sum',
             group: 0,
-            operand: { value: 1 },
+            parts: [inPlace({ value: 1 })],
           },
         ],
       })),

@@ -1,4 +1,5 @@
 import {
+  collectivePayloadBytes,
   coordinatesOf,
   groupRanks,
   operandBytes,
@@ -7,6 +8,7 @@ import {
   type Role,
   readInstructions,
 } from '../../program/index.ts'
+import { collectiveCountLength } from '../counters.ts'
 import { type PortLayout, portLayout } from './portLayout.ts'
 
 /**
@@ -39,10 +41,10 @@ export interface ChannelLayout {
 /** Meeting place of the members of one group. */
 export interface GroupLayout {
   readonly members: readonly number[]
-  readonly chunkBytes: number
-  /** Arrival counter, then a cache line later the collective id of each member. */
+  readonly areaBytes: number
+  /** Arrival counter, then a cache line later twice the collective id of each member. */
   readonly control: number
-  /** A chunk of each member, then two chunks of results. */
+  /** Twice an area of each member, then two of results. */
   readonly data: number
 }
 
@@ -73,14 +75,13 @@ export const resultWords = {
   wait: 4,
   total: 5,
   traced: 6,
-  allReduceCalls: 7,
-  allReducePayload: 8,
-  allReduceWire: 9,
 } as const
-const resultBytes = 128
+/** Of the counts of collectives, from the start of a rank's results. */
+export const collectiveCountsByte = 64
+const resultBytes = collectiveCountsByte + 8 * collectiveCountLength
 
-/** Large payloads are reduced piece by piece, each small enough to stay in the cache that members share. */
-const collectiveChunkBytes = 256 * 1024
+/** Large payloads are exchanged piece by piece, each small enough to stay in the cache that members share. */
+const largestArea = 256 * 1024
 
 export function align(bytes: number): number {
   return Math.ceil(bytes / lineBytes) * lineBytes
@@ -105,9 +106,11 @@ export function hostLayout(program: Program, roles: readonly Role[], trace: bool
     return { sender, receiver, stream, slots, slotBytes, control, data: take(slots * slotBytes) }
   })
   const groups = needs.groups.map(({ members, bytes: size }) => {
-    const chunkBytes = Math.min(collectiveChunkBytes, align(size))
-    const control = take(lineBytes + members.length * 4)
-    return { members, chunkBytes, control, data: take((members.length + 2) * chunkBytes) }
+    // Room for one line of each block; where it is small, for all at once.
+    const least = members.length * lineBytes
+    const areaBytes = Math.max(least, Math.min(largestArea, align(size) + least))
+    const control = take(lineBytes + members.length * 8)
+    return { members, areaBytes, control, data: take((2 * members.length + 2) * areaBytes) }
   })
   const results = roles.map(() => take(resultBytes))
   const traces = trace ? roles.map((role) => take(role.code.length * 24)) : []
@@ -139,7 +142,7 @@ function communicationNeeds(program: Program, roles: readonly Role[]): Communica
       else if (instruction.kind === 'collective') {
         const members = groupRanks(program.mesh, own, program.groups[instruction.group]!)
         const key = members.join(' ')
-        const size = operandBytes(role, instruction.operand)
+        const size = collectivePayloadBytes(role, instruction)
         groups.set(key, { members, bytes: Math.max(size, groups.get(key)?.bytes ?? 0) })
       }
     }

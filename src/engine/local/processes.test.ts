@@ -88,7 +88,7 @@ describe('the process around an engine', () => {
       const engine = await createLocalEngine(program, { faults: { rank: 0, step: 0, kind: 'exit' } })
       await engine.step(noInput).catch((error) => console.log(error.code))
       await engine.stop()
-      program.roles[0].buffers[0].slots = 2 ** 14 - 1
+      program.roles[0].pools[0].slots = 2 ** 14 - 1
       await createLocalEngine(program).catch((error) => console.log(error.code, error.exitCode, error.hint))`)
     const hint = 'use more stages, smaller micro-batches or a smaller model'
     expect(result).toEqual({

@@ -41,8 +41,9 @@ export interface StatePiece {
   /** Index of a state buffer of the role, and a byte of it. */
   readonly buffer: number
   readonly at: number
-  /** The other end: all of it. */
+  /** The other end, from a byte of it. */
   readonly shared: SharedArrayBuffer
+  readonly from: number
   readonly bytes: number
 }
 

@@ -1,4 +1,5 @@
-import { resultWords, stepStartByte } from './hostLayout.ts'
+import { collectiveCountLength } from '../counters.ts'
+import { collectiveCountsByte, resultWords, stepStartByte } from './hostLayout.ts'
 import type { WasmMemory } from './wasm/index.ts'
 
 export type StepResults = { readonly [K in keyof typeof resultWords]: number }
@@ -13,6 +14,11 @@ export function readResults(host: WasmMemory, at: number): StepResults {
   const numbers = new Float64Array(host.buffer, at, Object.keys(resultWords).length)
   const names = Object.keys(resultWords) as (keyof StepResults)[]
   return Object.fromEntries(names.map((name) => [name, numbers[resultWords[name]]!])) as StepResults
+}
+
+/** Counts of collectives that a rank leaves with its results at `at`. */
+export function collectiveNumbers(host: WasmMemory, at: number): Float64Array {
+  return new Float64Array(host.buffer, at + collectiveCountsByte, collectiveCountLength)
 }
 
 /** Milliseconds on the one clock that all threads share. */

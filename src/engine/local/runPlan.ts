@@ -1,6 +1,15 @@
 import { internalError } from '../../base/index.ts'
 import { elementCount, isFloat } from '../../graph/index.ts'
-import type { Instruction, Operand, ReadPort, Role, Task, WritePort } from '../../program/index.ts'
+import {
+  type Instruction,
+  type Operand,
+  operandElements,
+  type ReadPort,
+  type Region,
+  type Role,
+  type Task,
+  type WritePort,
+} from '../../program/index.ts'
 import { type ArenaLayout, overlaps, type Place, placeBytes, viewOf } from './arena.ts'
 
 type Run = Extract<Instruction, { kind: 'run' }>
@@ -100,6 +109,9 @@ export function planGraphRun(
       checkInside(place, home, task.name)
       deliver(output, home, write.mode)
     }
+    if (port.kind === 'pack' && write.mode === 'set')
+      for (const { start, end } of paddingWithin(role, write))
+        after.push({ kind: 'zero', destination: viewOf(place, start, place.dtype, [end - start]) })
     if (port.kind === 'pack')
       for (const entry of port.rows) {
         const table = viewOf(place, entry.offset, place.dtype, [entry.rows, entry.rowElements])
@@ -142,6 +154,23 @@ export function planKernelRun(run: Run, arena: ArenaLayout): KernelRunPlan {
     destination,
     add: write.mode === 'add',
   }
+}
+
+/** Elements of a whole pack that no tensor covers, as ranges from the start of the operand. */
+function paddingWithin(role: Role, operand: Operand): Region[] {
+  const { pack, shard } = role.buffers[role.values[operand.value]!.buffer]!
+  // Nothing but what the state was given and gradients of it is ever in a shard: its padding stays zero.
+  if (pack === undefined || shard !== undefined) return []
+  const { start, end } = operandElements(role, operand)
+  const gaps: Region[] = []
+  let reached = start
+  for (const { offset, shape: covered } of pack.toSorted((a, b) => a.offset - b.offset)) {
+    if (offset > reached) gaps.push({ start: reached - start, end: Math.min(offset, end) - start })
+    reached = Math.max(reached, offset + elementCount(covered))
+    if (reached >= end) break
+  }
+  if (reached < end) gaps.push({ start: reached - start, end: end - start })
+  return gaps.filter((gap) => gap.start < gap.end)
 }
 
 function resolveInputs(run: Run, task: GraphTask, arena: ArenaLayout): Place[] {

@@ -84,6 +84,7 @@ export async function prepareRuns(
 
 function planRun(run: Run, setup: WorkerSetup, arena: ArenaLayout): GraphRunPlan | KernelRunPlan {
   const task = taskOf(setup, run)
+  if (task.kind === 'missing') throw internalError(`no engine runs ${task.name}: ${task.missing}`)
   if (task.kind === 'kernel') return planKernelRun(run, arena)
   return planGraphRun(run, task, setup.role, arena, arena.bytes, !setup.models.has(task.hash))
 }

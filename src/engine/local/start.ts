@@ -14,6 +14,7 @@ import { encodeOnnxModel } from './onnx/index.ts'
 import type { Fault, WorkerSetup } from './protocol.ts'
 import { noRuntimeError, probeGraph } from './session.ts'
 import { Signals, type SpinTimes } from './signals.ts'
+import { requireSupported } from './support.ts'
 import { canFuse, createMemory, maximumPages, pageBytes, type WasmMemory } from './wasm/index.ts'
 
 export interface LocalEngineOptions {
@@ -42,6 +43,7 @@ function spinTimes(ranks: number): SpinTimes {
  * is made.
  */
 export async function createLocalEngine(program: Program, options: LocalEngineOptions = {}): Promise<Engine> {
+  requireSupported(program)
   requireRuntime()
   const problem = roomProblem([program])
   if (problem !== undefined) throw problem

@@ -1,8 +1,8 @@
 import { internalError } from '../../base/index.ts'
 import { bytesPerElement, elementCount } from '../../graph/index.ts'
-import { type Program, rolesByRank } from '../../program/index.ts'
+import { coordinatesOf, type Program, rolesByRank } from '../../program/index.ts'
 import { allocate } from '../memory.ts'
-import { checkState, type StateTensor, stateTensors } from '../state.ts'
+import { checkState, partsOn, type StateTensor, stateTensors } from '../state.ts'
 import type { HostTensor, StateTensors } from '../types.ts'
 import type { StatePiece } from './protocol.ts'
 
@@ -10,22 +10,24 @@ import type { StatePiece } from './protocol.ts'
 export function distributeState(program: Program, state: StateTensors): StatePiece[][] {
   checkState(stateTensors(program), state)
   const shared = new Map<string, SharedArrayBuffer>()
-  return rolesByRank(program).map((role) =>
-    role.buffers.flatMap(({ name, shape, dtype, state: persists, pack }, buffer) => {
-      if (persists !== true) return []
-      return (pack ?? [{ name, shape, offset: 0 }]).map((entry): StatePiece => {
-        const bytes = elementCount(entry.shape) * bytesPerElement[dtype]
+  return rolesByRank(program).map((role, rank) => {
+    const own = coordinatesOf(program.mesh, rank)
+    return role.buffers.flatMap((spec, buffer) => {
+      if (spec.state !== true) return []
+      const { dtype } = spec
+      const size = bytesPerElement[dtype]
+      return partsOn(spec, program.mesh, own).map(({ entry, start, end, local }): StatePiece => {
         const key = `${dtype} ${entry.name}`
         let source = shared.get(key)
         if (source === undefined) {
-          source = sharedCopy(entry.name, bytes)
+          source = sharedCopy(entry.name, elementCount(entry.shape) * size)
           elements(dtype, source).set(state.get(entry.name)!.data)
           shared.set(key, source)
         }
-        return { buffer, at: entry.offset * bytesPerElement[dtype], shared: source, bytes }
+        return { buffer, at: local * size, shared: source, from: start * size, bytes: (end - start) * size }
       })
-    }),
-  )
+    })
+  })
 }
 
 /** For each rank what it has to copy out, and what that makes once it is done. */
@@ -37,9 +39,11 @@ export function collectState(
   const copies = new Map<string, { readonly tensor: StateTensor; readonly shared: SharedArrayBuffer }>()
   for (const [name, tensor] of stateTensors(program)) {
     const size = bytesPerElement[tensor.dtype]
-    const bytes = elementCount(tensor.shape) * size
-    const shared = sharedCopy(name, bytes)
-    pieces[tensor.rank]!.push({ buffer: tensor.buffer, at: tensor.offset * size, shared, bytes })
+    const shared = sharedCopy(name, elementCount(tensor.shape) * size)
+    for (const { rank, buffer, local, start, end } of tensor.parts) {
+      const bytes = (end - start) * size
+      pieces[rank]!.push({ buffer, at: local * size, shared, from: start * size, bytes })
+    }
     copies.set(name, { tensor, shared })
   }
   const tensors = (): StateTensors =>
