@@ -8,6 +8,8 @@ export const scheduleLimits = {
   slices: 4096,
   /** All actors together. */
   actions: 4_000_000,
+  /** Of a schedule written out. */
+  characters: 67_108_864,
 } as const
 
 /** The actions of one entry: one, or the two of a pair. */

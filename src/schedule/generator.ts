@@ -16,13 +16,24 @@ export type ParameterRule =
       readonly choices: Readonly<Record<string, string>>
       readonly default: string | null
     }
+  | { readonly kind: 'boolean'; readonly summary: string; readonly default: boolean }
 
 /** Values of all of a generator's parameters, defaults filled in. */
-export type ScheduleParameters = Readonly<Record<string, number | string | null>>
+export type ScheduleParameters = Readonly<Record<string, number | string | boolean | null>>
 
-/** A chain of equal stages, each on an actor of its own: what closed forms speak of. */
-export interface ChainShape {
-  readonly stages: number
+/** Times of one micro-batch, in any one unit, by stage. A whole backward takes I + W. */
+export interface StageCosts {
+  readonly F: readonly number[]
+  readonly I: readonly number[]
+  readonly W: readonly number[]
+  /** From one actor to another. */
+  readonly hop: number
+}
+
+/** A chain of `actors` x `chunks` equal stages, `chunks` on each actor: what closed forms speak of. */
+export interface ScheduleShape {
+  readonly actors: number
+  readonly chunks: number
   readonly microbatches: number
 }
 
@@ -33,17 +44,25 @@ export interface ScheduleGenerator {
   /** Paper and section. */
   readonly source: string
   readonly parameters: Readonly<Record<string, ParameterRule>>
+  /** Actor of each stage of a chain; left out: stage s on actor s. */
+  readonly place?: (actors: number, parameters: ScheduleParameters) => readonly number[]
   /** Why this stage graph cannot be scheduled so, if it cannot. */
   readonly refuse?: (graph: StageGraph, parameters: ScheduleParameters) => string | undefined
-  readonly generate: (graph: StageGraph, parameters: ScheduleParameters) => Schedule
+  /** Costs guide those generators that search; the others do not look at them. */
+  readonly generate: (graph: StageGraph, parameters: ScheduleParameters, costs: StageCosts) => Schedule
+  /** What is known of chains of equal stages when transfers take no time; undefined where nothing is. */
   readonly closedForms: {
-    /** Most micro-batches whose activations `stage` holds at once. */
-    readonly peakInFlight: (stage: number, shape: ChainShape, parameters: ScheduleParameters) => number
-    /** Time of a step when transfers take none, F and B being the times of one stage; undefined where none is known. */
-    readonly makespan: (
-      shape: ChainShape,
+    /** Most activations that `actor` holds at once: one for each micro-batch and stage of it. */
+    readonly peakActivations: (
+      actor: number,
+      shape: ScheduleShape,
       parameters: ScheduleParameters,
-      latencies: { readonly F: number; readonly B: number },
+    ) => number | undefined
+    /** Time of a step, given the times of one stage. */
+    readonly makespan: (
+      shape: ScheduleShape,
+      parameters: ScheduleParameters,
+      times: { readonly F: number; readonly I: number; readonly W: number },
     ) => number | undefined
   }
 }

@@ -1,6 +1,6 @@
 import { formatEntry } from './actions.ts'
 import type { BlockedActor } from './progress.ts'
-import type { Schedule } from './types.ts'
+import type { Schedule, ScheduleEntry } from './types.ts'
 
 /** Steps shown on either side of a marked place, and rows shown at most. */
 const margin = 4
@@ -11,7 +11,11 @@ const maximumColumns = 24
  * Actors x steps of a schedule around the places where actors are stuck, each marked `>2B0<`. What is done stands
  * before the mark, what is still to do after it; `...` where lists go on.
  */
-export function drawGrid(schedule: Schedule, stuck: readonly BlockedActor[]): string[] {
+export function drawGrid(
+  schedule: Schedule,
+  stuck: readonly BlockedActor[],
+  format: (entry: ScheduleEntry) => string = formatEntry,
+): string[] {
   const marked = new Map(stuck.map(({ actor, index }) => [actor, index]))
   const places = stuck.map(({ index }) => index)
   const from = Math.max(0, Math.min(...places) - margin)
@@ -23,7 +27,7 @@ export function drawGrid(schedule: Schedule, stuck: readonly BlockedActor[]): st
     steps.map((step) => {
       const entry = schedule.actors[actor]![step]
       if (entry === undefined) return ''
-      return marked.get(actor) === step ? `>${formatEntry(entry)}<` : ` ${formatEntry(entry)} `
+      return marked.get(actor) === step ? `>${format(entry)}<` : ` ${format(entry)} `
     }),
   )
   const width = Math.max(...cells.flat().map((cell) => cell.length), String(to).length + 2)

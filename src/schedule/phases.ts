@@ -23,6 +23,10 @@ export interface PhaseRule {
   readonly after: readonly PhaseDependence[]
   /** What it does to the number of micro-batches whose activations the stage holds. */
   readonly activations: 1 | 0 | -1
+  /** Whether it reads the stage's parameters: on the way forward, or back. Left out: it does not. */
+  readonly parameters?: 'F' | 'B'
+  /** Whether it adds to the gradients of the stage's parameters. */
+  readonly gradients?: true
 }
 
 /** Letters are PyTorch's. Unit latencies are those of JaxPP: a backward counts two forwards, its halves one each. */
@@ -35,6 +39,7 @@ const rules: readonly PhaseRule[] = [
     per: 'microbatch',
     after: [{ phases: ['F'], stages: 'upstream' }],
     activations: 1,
+    parameters: 'F',
   },
   {
     letter: 'B',
@@ -47,6 +52,8 @@ const rules: readonly PhaseRule[] = [
       { phases: ['B', 'I'], stages: 'downstream' },
     ],
     activations: -1,
+    parameters: 'B',
+    gradients: true,
   },
   {
     letter: 'I',
@@ -59,6 +66,7 @@ const rules: readonly PhaseRule[] = [
       { phases: ['B', 'I'], stages: 'downstream' },
     ],
     activations: 0,
+    parameters: 'B',
   },
   {
     letter: 'W',
@@ -68,6 +76,45 @@ const rules: readonly PhaseRule[] = [
     per: 'microbatch',
     after: [{ phases: ['I'], stages: 'same' }],
     activations: -1,
+    gradients: true,
+  },
+  {
+    letter: 'R',
+    name: 'recompute',
+    summary:
+      "what the stage's backward needs of the forward, again; the compiler adds it, no schedule names it",
+    latency: 1,
+    per: 'microbatch',
+    after: [{ phases: ['F'], stages: 'same' }],
+    activations: 0,
+    parameters: 'B',
+  },
+  {
+    letter: 'A',
+    name: 'assist',
+    summary: "a piece of another stage's action, done here because there is time: no schedule names it",
+    latency: 1,
+    per: 'microbatch',
+    after: [],
+    activations: 0,
+  },
+  {
+    letter: 'P',
+    name: 'perturb',
+    summary: 'parameters moved along a random direction, to look at the loss there: no schedule names it',
+    latency: 0,
+    per: 'microbatch',
+    after: [],
+    activations: 0,
+  },
+  {
+    letter: 'E',
+    name: 'evaluate',
+    summary: 'forward at perturbed parameters: no schedule names it',
+    latency: 1,
+    per: 'microbatch',
+    after: [],
+    activations: 0,
   },
   {
     letter: 'U',
@@ -98,6 +145,8 @@ export interface ScheduleMethod {
   readonly sets: readonly (readonly Phase[])[]
   /** Phases that may be there besides, once. */
   readonly optional: readonly Phase[]
+  /** Phases that the compiler adds where they are needed, at most once each. */
+  readonly added: readonly Phase[]
 }
 
 const methodRules: readonly ScheduleMethod[] = [
@@ -109,8 +158,9 @@ const methodRules: readonly ScheduleMethod[] = [
       ['F', 'I', 'W'],
     ],
     optional: ['U'],
+    added: ['R'],
   },
-  { name: 'infer', summary: 'forward only', sets: [['F']], optional: [] },
+  { name: 'infer', summary: 'forward only', sets: [['F']], optional: [], added: [] },
 ]
 
 export const methods: ReadonlyMap<string, ScheduleMethod> = new Map(

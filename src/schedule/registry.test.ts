@@ -3,7 +3,13 @@ import { chainStages, generateSchedule } from './index.ts'
 
 it.each([
   ['1F1B', chainStages(2, 2), {}, 'SCHEDULE_UNKNOWN', 'did you mean "1f1b"?'],
-  ['zigzag', chainStages(2, 2), {}, 'SCHEDULE_UNKNOWN', 'schedules are gpipe, 1f1b'],
+  [
+    'zigzag',
+    chainStages(2, 2),
+    {},
+    'SCHEDULE_UNKNOWN',
+    expect.stringMatching(/^schedules are gpipe, 1f1b, /),
+  ],
   ['1f1b', chainStages(2, 2), { warmpu: 'a' }, 'SCHEDULE_PARAMETER', 'did you mean "warmup"?'],
   ['1f1b', chainStages(2, 2), { warmup: 'A' }, 'SCHEDULE_PARAMETER', 'did you mean "a"?'],
   ['1f1b', chainStages(2, 2), { warmup: 3 }, 'SCHEDULE_PARAMETER', 'it is one of a, b'],
@@ -54,7 +60,13 @@ it.each([
     'SCHEDULE_STAGES',
     'leave out an edge that leads back',
   ],
-  ['1f1b', chainStages(2, 2, [0, 0]), {}, 'SCHEDULE_REFUSED', 'change that, or take another schedule: gpipe'],
+  [
+    '1f1b',
+    chainStages(2, 2, [0, 0]),
+    {},
+    'SCHEDULE_REFUSED',
+    expect.stringMatching(/^change that, or take another schedule: gpipe, /),
+  ],
 ] as const)('refuses %s %o %o', (name, graph, parameters, code, hint) => {
   expect(() => generateSchedule(name, graph, parameters)).toThrow(expect.objectContaining({ code, hint }))
 })

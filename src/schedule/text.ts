@@ -4,9 +4,6 @@ import { type Line, LineReader } from './line-reader.ts'
 import { phases } from './phases.ts'
 import type { Action, Schedule, ScheduleEntry } from './types.ts'
 
-/** Longest schedule text that is read, in characters. */
-const maximumLength = 1 << 26
-
 /**
  * The text form, version 1. For every actor the list of what it does, in order:
  *
@@ -39,10 +36,10 @@ export function printSchedule(schedule: Schedule): string {
  */
 export function parseSchedule(text: string, options: { readonly file?: string } = {}): Schedule {
   const file = options.file
-  if (text.length > maximumLength)
+  if (text.length > scheduleLimits.characters)
     throw new MeshwrightError('SCHEDULE_TEXT', `a schedule of ${text.length} characters is too long`, {
       at: file === undefined ? {} : { file },
-      hint: `at most ${maximumLength} characters are read`,
+      hint: `at most ${scheduleLimits.characters} characters are read`,
     })
   const lines = new LineReader(text, file)
 

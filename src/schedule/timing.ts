@@ -14,6 +14,8 @@ export interface ScheduleTiming {
   readonly busy: readonly number[]
   /** Most micro-batches (or slices of them) whose activations each stage holds at once. */
   readonly peakInFlight: readonly number[]
+  /** The same of each actor, over all of its stages. */
+  readonly peakActivations: readonly number[]
 }
 
 /**
@@ -42,14 +44,16 @@ export function timeSchedule(
     busy[entry.actor]! += entry.end - entry.start
     makespan = Math.max(makespan, entry.end)
   }
-  return { actors: schedule.actors.length, entries, makespan, busy, peakInFlight: peakInFlight(schedule) }
+  return { actors: schedule.actors.length, entries, makespan, busy, ...peaks(schedule) }
 }
 
-/** Peak of each stage in list order: an actor does one entry at a time, so latencies do not matter. */
-export function peakInFlight(schedule: Schedule): number[] {
+/** Peak of each stage and each actor in list order: an actor does one entry at a time, so latencies do not matter. */
+function peaks(schedule: Schedule): Pick<ScheduleTiming, 'peakInFlight' | 'peakActivations'> {
   const now = Array.from({ length: schedule.stages }, () => 0)
-  const peak = now.slice()
-  for (const entries of schedule.actors)
+  const peakInFlight = now.slice()
+  const peakActivations = schedule.actors.map((entries) => {
+    let held = 0
+    let peak = 0
     for (const entry of entries) {
       // In a pair the forward may start before the backward ends: what is taken counts before what is released.
       const effects = entryActions(entry).map((action) => ({
@@ -57,11 +61,15 @@ export function peakInFlight(schedule: Schedule): number[] {
         change: ruleOf(action.phase).activations,
       }))
       for (const { stage, change } of effects.sort((a, b) => b.change - a.change)) {
+        held += change
+        peak = Math.max(peak, held)
         now[stage]! += change
-        peak[stage] = Math.max(peak[stage]!, now[stage]!)
+        peakInFlight[stage] = Math.max(peakInFlight[stage]!, now[stage]!)
       }
     }
-  return peak
+    return peak
+  })
+  return { peakInFlight, peakActivations }
 }
 
 function checkLatencies(latencies: Latencies, stages: number): void {

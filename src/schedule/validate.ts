@@ -1,5 +1,6 @@
 import { internalError } from '../base/index.ts'
 import { entryActions, formatAction, formatEntry, sameAction, scheduleLimits } from './actions.ts'
+import { describeCycle, findCycle } from './cycle.ts'
 import { drawGrid } from './grid.ts'
 import { methods, phases, type ScheduleMethod } from './phases.ts'
 import { type BlockedActor, playSchedule } from './progress.ts'
@@ -11,6 +12,7 @@ import type { Action, Schedule, StageGraph } from './types.ts'
  * - `SCHEDULE_MISSING`, `SCHEDULE_DUPLICATE`, `SCHEDULE_EXTRA`: not every action of the method's set exactly once
  * - `SCHEDULE_ORDER`: an actor does an action before what it needs from the same actor
  * - `SCHEDULE_DEADLOCK`: actors wait for each other in a circle
+ * - `SCHEDULE_FIFO`: an actor receives from another in another order than that one sends
  */
 export type ScheduleFindingCode =
   | 'SCHEDULE_RANGE'
@@ -20,6 +22,7 @@ export type ScheduleFindingCode =
   | 'SCHEDULE_EXTRA'
   | 'SCHEDULE_ORDER'
   | 'SCHEDULE_DEADLOCK'
+  | 'SCHEDULE_FIFO'
 
 export interface ScheduleFinding {
   readonly code: ScheduleFindingCode
@@ -29,6 +32,10 @@ export interface ScheduleFinding {
   /** Place in the actor's list, from 0. */
   readonly index?: number
   readonly waitsFor?: Action
+  /** For a deadlock: where each actor of the circle stands and what it waits for, each one for the next. */
+  readonly cycle?: readonly BlockedActor[]
+  /** For a deadlock: under which sends it stands, those that wait for their receiver or those that are buffered. */
+  readonly sends?: readonly ('rendezvous' | 'buffered')[]
   readonly hint?: string
   /** For order and deadlock: actors x steps around the place, which is marked `>…<`. Plain text. */
   readonly grid?: readonly string[]
@@ -195,7 +202,6 @@ function withWaiter(finding: ScheduleFinding, blocked: readonly BlockedActor[]):
 
 /** Why a complete schedule does not run to its end: wrong order on an actor, or a circle of actors. */
 function findStuck(schedule: Schedule, blocked: readonly BlockedActor[]): ScheduleFinding[] {
-  const byActor = new Map(blocked.map((stuck) => [stuck.actor, stuck]))
   const local = blocked.filter(({ actor, place }) => place?.actor === actor)
   if (local.length > 0)
     return local.map((stuck) => ({
@@ -207,31 +213,21 @@ function findStuck(schedule: Schedule, blocked: readonly BlockedActor[]): Schedu
       waitsFor: stuck.waitsFor,
       grid: drawGrid(schedule, [stuck]),
     }))
-  const start = blocked[0]
-  if (start === undefined) return []
-  // Each blocked actor waits for another blocked one, so following the waits ends in a circle.
-  const path: BlockedActor[] = []
-  let at = start
-  while (!path.includes(at)) {
-    path.push(at)
-    const next = at.place === undefined ? undefined : byActor.get(at.place.actor)
-    if (next === undefined) throw internalError('an actor waits for one that is done')
-    at = next
-  }
-  const circle = path.slice(path.indexOf(at))
-  const waits = circle.map(
-    (stuck) =>
-      `actor ${stuck.actor} stands at ${formatEntry(schedule.actors[stuck.actor]![stuck.index]!)}, which waits for ${formatAction(stuck.waitsFor)} on actor ${stuck.place!.actor} (place ${stuck.place!.index})`,
-  )
+  if (blocked.length === 0) return []
+  // Each blocked actor waits for another blocked one.
+  const cycle = findCycle(blocked)
+  const at = cycle[0]!
   return [
     {
       code: 'SCHEDULE_DEADLOCK',
-      message: `${circle.length} actors wait for each other: ${waits.join('; ')}`,
+      message: describeCycle(schedule, cycle),
       action: at.action,
       actor: at.actor,
       index: at.index,
       waitsFor: at.waitsFor,
-      grid: drawGrid(schedule, circle),
+      cycle,
+      sends: ['rendezvous', 'buffered'],
+      grid: drawGrid(schedule, cycle),
     },
   ]
 }

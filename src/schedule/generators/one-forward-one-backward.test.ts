@@ -1,5 +1,13 @@
 import { describe, expect, it } from 'vitest'
-import { chainStages, formatEntry, generateSchedule, timeSchedule, validateSchedule } from '../index.ts'
+import { costsOfSetting, publishedSettings } from '../../../test/support/publishedBubbleRates.ts'
+import {
+  chainStages,
+  formatEntry,
+  generateSchedule,
+  scheduleMetrics,
+  timeSchedule,
+  validateSchedule,
+} from '../index.ts'
 
 const order = (stage: number, parameters: Record<string, unknown>, stages = 4, microbatches = 6): string =>
   generateSchedule('1f1b', chainStages(stages, microbatches), parameters)
@@ -63,5 +71,22 @@ describe('1f1b, DAPPLE', () => {
 
   it('refuses several stages on one actor, with the actor', () => {
     expect(() => generateSchedule('1f1b', chainStages(4, 4, [0, 1, 0, 1]))).toThrow(/actor 0 has several/)
+  })
+
+  it('is eager with policy B, under a cap too', () => {
+    for (const microbatches of [1, 3, 9])
+      for (const maxInFlight of [null, 1, 3])
+        expect(generateSchedule('eager-1f1b', chainStages(4, microbatches), { maxInFlight })).toEqual(
+          generateSchedule('1f1b', chainStages(4, microbatches), { warmup: 'b', maxInFlight }),
+        )
+    expect(() => generateSchedule('eager-1f1b', chainStages(4, 4, [0, 1, 0, 1]))).toThrow(
+      /actor 0 has several/,
+    )
+  })
+
+  it.each(publishedSettings)('has the published rate, $model with $microbatches micro-batches', (setting) => {
+    const schedule = generateSchedule('1f1b', chainStages(setting.stages, setting.microbatches))
+    const { bubbleFraction } = scheduleMetrics(schedule, costsOfSetting(setting))
+    expect(bubbleFraction.toFixed(4)).toBe(setting.rates['1f1b'].toFixed(4))
   })
 })

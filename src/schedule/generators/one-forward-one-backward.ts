@@ -1,6 +1,7 @@
 import type { ScheduleGenerator, ScheduleParameters } from '../generator.ts'
-import { actorCount, distanceToEnd, sharedActor } from '../stage-graph.ts'
+import { actorCount, distanceToEnd } from '../stage-graph.ts'
 import type { Action } from '../types.ts'
+import { alternate, inOrder, refuseSharedActor } from './alternate.ts'
 
 /**
  * Each stage injects some forwards, then strictly alternates one backward and one forward, then drains. How many it
@@ -25,44 +26,54 @@ export const oneForwardOneBackward: ScheduleGenerator = {
       default: null,
     },
   },
-  refuse(graph) {
-    const actor = sharedActor(graph)
-    return actor === undefined
-      ? undefined
-      : `it needs each stage on an actor of its own, and actor ${actor} has several`
-  },
+  refuse: refuseSharedActor,
   generate(graph, parameters) {
-    const actors: Action[][] = Array.from({ length: actorCount(graph) }, () => [])
-    for (const [stage, distance] of distanceToEnd(graph).entries()) {
-      const warmup = Math.min(warmupForwards(distance, parameters), graph.microbatches)
-      const actions = actors[graph.placement[stage]!]!
-      for (let forward = 0; forward < warmup; forward++)
-        actions.push({ phase: 'F', stage, microbatch: forward })
-      for (let backward = 0; backward < graph.microbatches; backward++) {
-        actions.push({ phase: 'B', stage, microbatch: backward })
-        const forward = warmup + backward
-        if (forward < graph.microbatches) actions.push({ phase: 'F', stage, microbatch: forward })
-      }
-    }
     const { stages, microbatches, placement } = graph
+    const actors: Action[][] = Array.from({ length: actorCount(graph) }, () => [])
+    for (const [stage, distance] of distanceToEnd(graph).entries())
+      actors[placement[stage]!] = alternate(
+        inOrder('F', stage, microbatches),
+        inOrder('B', stage, microbatches),
+        warmupForwards(distance, parameters),
+      )
     return { stages, microbatches, placement, actors }
   },
   closedForms: {
-    peakInFlight: (stage, { stages, microbatches }, parameters) =>
-      Math.min(warmupForwards(stages - 1 - stage, parameters), microbatches),
+    peakActivations: (actor, { actors, microbatches }, parameters) =>
+      Math.min(warmupForwards(actors - 1 - actor, parameters), microbatches),
     /**
      * As GPipe while the cap does not bind. Where policy A may hold only D < S micro-batches, the first S - D + 1 stages
      * all warm up with D and strict alternation makes them take turns: each micro-batch past D costs S - D + 1 slots.
      * Policy B under a cap has no such form: there it matters how F and B compare.
      */
-    makespan: ({ stages, microbatches }, parameters, { F, B }) => {
+    makespan: ({ actors: stages, microbatches }, parameters, { F, I, W }) => {
       const cap = capOf(parameters)
       if (Math.min(warmupForwards(stages - 1, { ...parameters, maxInFlight: null }), microbatches) <= cap)
-        return (microbatches + stages - 1) * (F + B)
+        return (microbatches + stages - 1) * (F + I + W)
       if (parameters['warmup'] === 'b') return undefined
-      return (cap + stages - 1 + (microbatches - cap) * (stages - cap + 1)) * (F + B)
+      return (cap + stages - 1 + (microbatches - cap) * (stages - cap + 1)) * (F + I + W)
     },
   },
+}
+
+/** Policy B under a name of its own. */
+export const eagerOneForwardOneBackward: ScheduleGenerator = {
+  name: 'eager-1f1b',
+  summary: '1f1b with about twice the warm-up: hides the time of transfers, for twice the activations',
+  source: 'DAPPLE, Fan et al. 2021, section 3 (policy B); Eager1F1B of JaxPP, Xhebraj et al. 2025',
+  parameters: { maxInFlight: oneForwardOneBackward.parameters['maxInFlight']! },
+  refuse: refuseSharedActor,
+  generate: (graph, parameters, costs) => oneForwardOneBackward.generate(graph, policyB(parameters), costs),
+  closedForms: {
+    peakActivations: (actor, shape, parameters) =>
+      oneForwardOneBackward.closedForms.peakActivations(actor, shape, policyB(parameters)),
+    makespan: (shape, parameters, times) =>
+      oneForwardOneBackward.closedForms.makespan(shape, policyB(parameters), times),
+  },
+}
+
+function policyB(parameters: ScheduleParameters): ScheduleParameters {
+  return { ...parameters, warmup: 'b' }
 }
 
 /** K of the paper: policy A min(S - i, D), policy B min(2(S - i) - 1, D), with S - i = distance + 1. */

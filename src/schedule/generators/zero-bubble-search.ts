@@ -1,0 +1,96 @@
+import { entryActions } from '../actions.ts'
+import type { ScheduleGenerator, ScheduleParameters, StageCosts } from '../generator.ts'
+import { distanceToEnd, sharedActor } from '../stage-graph.ts'
+import type { Schedule, StageGraph } from '../types.ts'
+import { scheduleFromOrders } from './list-schedule.ts'
+import { searchListSchedule, shortestSchedule } from './search.ts'
+import { handcraftedSchedule } from './zero-bubble-handcrafted.ts'
+
+/** ZB-1p: the shortest schedule found in the memory of 1F1B. */
+export const zeroBubble1p: ScheduleGenerator = searching(
+  'zb-1p',
+  1,
+  'searched from the times of F, I, W and hops: the shortest found in the memory of 1f1b',
+)
+
+/** ZB-2p: the same in twice that memory. */
+export const zeroBubble2p: ScheduleGenerator = searching(
+  'zb-2p',
+  2,
+  'searched from the times of F, I, W and hops: the shortest found in twice the memory of 1f1b',
+)
+
+/** Hundredths of an activation that are held from I to W. */
+const keptShares: Readonly<Record<string, number>> = { third: 33, half: 50, whole: 100 }
+
+function searching(name: string, factor: number, summary: string): ScheduleGenerator {
+  return {
+    name,
+    summary,
+    source:
+      'Qi et al. 2023, Zero Bubble Pipeline Parallelism, section 3 (limits); list scheduling with local search here',
+    parameters: {
+      memory: {
+        kind: 'integer',
+        summary: `most activations that a stage may hold; not set: ${factor === 1 ? '' : `${factor} x `}the number of stages`,
+        minimum: 1,
+        maximum: 65_536,
+        default: null,
+      },
+      kept: {
+        kind: 'choice',
+        summary: 'how much of an activation is held from I to W, against the limit',
+        choices: {
+          third: 'a third: layers that keep attention matrices, which only I needs',
+          half: 'half, as the authors assume where nothing is measured',
+          whole: 'all of it, as peaks of activations are counted elsewhere',
+        },
+        default: 'half',
+      },
+    },
+    refuse(graph) {
+      const actor = sharedActor(graph)
+      return actor === undefined
+        ? undefined
+        : `it needs each stage on an actor of its own, and actor ${actor} has several`
+    },
+    generate: (graph, parameters, costs) => searchSchedule(graph, parameters, costs, factor),
+    closedForms: { peakActivations: () => undefined, makespan: () => undefined },
+  }
+}
+
+/** The best of the search and of the handcrafted schedules that keep the limit. */
+function searchSchedule(
+  graph: StageGraph,
+  parameters: ScheduleParameters,
+  costs: StageCosts,
+  factor: number,
+): Schedule {
+  const kept = keptShares[String(parameters['kept'])] ?? 100
+  const given = parameters['memory']
+  const activations = typeof given === 'number' ? given : factor * (Math.max(...distanceToEnd(graph)) + 1)
+  const limit = activations * 100
+  const found = searchListSchedule({ graph, costs, limit, kept })
+  const schedules = [
+    ...(found === undefined ? [] : [scheduleFromOrders(graph, found.orders)]),
+    ...([1, 2] as const)
+      .map((depth) => handcraftedSchedule(graph, depth))
+      .filter((schedule) => heldPeak(schedule, kept) <= limit),
+  ]
+  return shortestSchedule(schedules, graph, costs)
+}
+
+/** Most that an actor holds at once, in hundredths of an activation. */
+export function heldPeak(schedule: Schedule, kept: number): number {
+  const effects: Readonly<Record<string, number>> = { F: 100, I: kept - 100, W: -kept, B: -100 }
+  let peak = 0
+  for (const entries of schedule.actors) {
+    let held = 0
+    for (const entry of entries)
+      for (const { phase } of entryActions(entry)) {
+        held += effects[phase] ?? 0
+        peak = Math.max(peak, held)
+      }
+  }
+  return peak
+}
