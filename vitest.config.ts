@@ -9,6 +9,7 @@ const busy = [
   'src/cli/**/*.test.ts',
   'test/*.test.ts',
   'test/cli/**/*.test.ts',
+  'test/torch/**/*.test.ts',
 ]
 
 const config: ViteUserConfig = defineConfig({

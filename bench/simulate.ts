@@ -55,7 +55,9 @@ const results = Object.entries(cases).map(([name, act]) => {
 })
 if (values.json) process.stdout.write(`${JSON.stringify({ stages, microbatches, instructions, results })}\n`)
 else {
-  process.stdout.write(`1F1B, ${stages} stages x ${microbatches} micro-batches, ${instructions} instructions\n`)
+  process.stdout.write(
+    `1F1B, ${stages} stages x ${microbatches} micro-batches, ${instructions} instructions\n`,
+  )
   for (const { name, seconds, instructionsPerSecond } of results)
     process.stdout.write(
       `  ${name.padEnd(11)} ${(1000 * seconds).toFixed(1).padStart(8)} ms  ${(instructionsPerSecond / 1e6).toFixed(2)} million a second\n`,

@@ -12,7 +12,7 @@ test('there are examples', () => {
 test.each(files)('examples/%s says what it shows, verifies, and equals serial training', async (name) => {
   const file = `examples/${name}`
   expect(readFileSync(file, 'utf8')).toMatch(/^# [A-Z]/)
-  const report = await checkPlan(loadPlan(file, {}), { run: true, steps: 2 })
+  const report = await checkPlan(await loadPlan(file, {}), { run: true, steps: 2 })
   expect(report.verification.findings).toEqual([])
   expect(report.run!.differences.map(({ kind }) => kind)).toEqual([
     'loss',

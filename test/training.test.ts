@@ -160,7 +160,7 @@ describe('training', () => {
   )
 
   test.runIf(process.env['MESHWRIGHT_FULL'] === '1')('does so under the plan of the tour', async () => {
-    const loaded = loadPlan(undefined, {})
+    const loaded = await loadPlan(undefined, {})
     const { losses, unigramEntropy } = await runTraining({
       loaded,
       compiled: compile(loaded),

@@ -36,7 +36,7 @@ const model = 'gpt:layers=2,hidden=16,heads=2,context=16'
 const small = ['mesh={pipeline: 2}', 'batch={samples: 4, microbatches: 2}']
 
 test('every program that is run beside another is verified first', async () => {
-  const report = await checkPlan(loadPlan(undefined, { model, set: small }), { run: true, steps: 1 })
+  const report = await checkPlan(await loadPlan(undefined, { model, set: small }), { run: true, steps: 1 })
   expect(report.ok).toBe(true)
   expect(report.run?.miniature).toBeUndefined()
   expect(seen.run.map(({ roles }) => roles.length)).toEqual([2, 1])
@@ -50,10 +50,10 @@ test('every program that is run beside another is verified first', async () => {
 
 test('the budget of a plan is not that of its comparison in float64', async () => {
   const bytes = Math.max(
-    ...(await checkPlan(loadPlan(undefined, { model, set: small }), { run: false, steps: 1 })).rankBytes,
+    ...(await checkPlan(await loadPlan(undefined, { model, set: small }), { run: false, steps: 1 })).rankBytes,
   )
   const set = [...small, `memory.deviceBytes=${bytes}`]
-  const report = await checkPlan(loadPlan(undefined, { model, set }), { run: true, steps: 1 })
+  const report = await checkPlan(await loadPlan(undefined, { model, set }), { run: true, steps: 1 })
   expect([report.ok, report.verification.proven.includes('memory')]).toEqual([true, true])
   expect(report.run?.differences).toHaveLength(4)
 })

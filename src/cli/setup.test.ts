@@ -13,8 +13,16 @@ beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'meshwright-setup-'))
   writeFileSync(join(folder, 'own.txt'), `# mine\n${printSchedule(schedule)}`)
   writeFileSync(join(folder, 'own.csv'), printScheduleCsv(schedule, { dialect: 'compute' }))
+  writeFileSync(
+    join(folder, 'own.mjs'),
+    `export default ({ stages, microbatches, placement }) => ({
+      stages, microbatches, placement,
+      actors: placement.map((_, stage) => ['F', 'B'].flatMap((phase) =>
+        Array.from({ length: microbatches }, (_, microbatch) => ({ phase, stage, microbatch })))),
+    })`,
+  )
   writeFileSync(join(folder, 'torn.txt'), 'schedule 1\nstages 2 on 0,1\nmicrobatches 4\nactor 0: 0Q0\n')
-  for (const file of ['own.txt', 'own.csv', 'torn.txt', 'gone.txt'])
+  for (const file of ['own.txt', 'own.csv', 'own.mjs', 'torn.txt', 'gone.txt'])
     writeFileSync(
       join(folder, `${file}.yaml`),
       `meshwright: 1\nmodel: gpt:layers=2\nmesh: { pipeline: 2 }\nschedule: { file: ${file} }\n`,
@@ -23,8 +31,8 @@ beforeAll(() => {
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-test.each(['own.txt', 'own.csv'])('a plan takes its schedule from %s beside it', (file) => {
-  const loaded = loadPlan(join(folder, `${file}.yaml`), {})
+test.each(['own.txt', 'own.csv', 'own.mjs'])('a plan takes its schedule from %s beside it', async (file) => {
+  const loaded = await loadPlan(join(folder, `${file}.yaml`), {})
   const { document } = loaded
   expect(document.schedule).toEqual({ text: printSchedule(schedule) })
   expect(resolveFor(document, loadModel(loaded)).schedule).toEqual(schedule)
@@ -33,17 +41,17 @@ test.each(['own.txt', 'own.csv'])('a plan takes its schedule from %s beside it',
   expect(parsePlan(printPlan(document))).toEqual(document)
 })
 
-test('a schedule file is named where it is not there or wrong', () => {
-  expect(() => loadPlan(join(folder, 'torn.txt.yaml'), {})).toThrow(
+test('a schedule file is named where it is not there or wrong', async () => {
+  await expect(loadPlan(join(folder, 'torn.txt.yaml'), {})).rejects.toThrow(
     expect.objectContaining({
       code: 'SCHEDULE_TEXT',
       at: { file: join(folder, 'torn.txt'), line: 4, column: 11 },
     }),
   )
-  expect(() => loadPlan(join(folder, 'gone.txt.yaml'), {})).toThrow(/no schedule at .*gone\.txt/)
+  await expect(loadPlan(join(folder, 'gone.txt.yaml'), {})).rejects.toThrow(/no schedule at .*gone\.txt/)
 })
 
-test('a flag gives another', () => {
-  const { document } = loadPlan(join(folder, 'gone.txt.yaml'), { set: ['schedule.file=own.txt'] })
+test('a flag gives another', async () => {
+  const { document } = await loadPlan(join(folder, 'gone.txt.yaml'), { set: ['schedule.file=own.txt'] })
   expect(document.schedule).toEqual({ text: printSchedule(schedule) })
 })

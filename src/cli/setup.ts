@@ -12,7 +12,7 @@ import {
   setPlan,
   withScheduleText,
 } from '../plan/index.ts'
-import { parseSchedule, parseScheduleCsv, printSchedule, type Schedule } from '../schedule/index.ts'
+import { printSchedule, scheduleChain } from '../schedule/index.ts'
 
 /** What the flags that every plan command shares say. */
 export interface PlanFlags {
@@ -43,36 +43,39 @@ learningRate: { kind: cosine, peak: 0.003, warmupSteps: 10 }
 const largestPlanBytes = 2 ** 22
 
 /** Reads a plan file (`-`: standard input; none: `otherwise`, or the default plan) and applies the flags. */
-export function loadPlan(file: string | undefined, flags: PlanFlags, otherwise?: LoadedPlan): LoadedPlan {
+export async function loadPlan(
+  file: string | undefined,
+  flags: PlanFlags,
+  otherwise?: LoadedPlan,
+): Promise<LoadedPlan> {
   if (file === undefined && otherwise !== undefined)
     return {
       ...otherwise,
-      document: readScheduleFile(setPlan(otherwise.document, overrides(flags)), otherwise.directory),
+      document: await readScheduleFile(setPlan(otherwise.document, overrides(flags)), otherwise.directory),
     }
   const source = file === undefined ? 'the default plan' : file === '-' ? 'standard input' : file
   const directory = file === undefined || file === '-' ? process.cwd() : dirname(resolve(file))
   const text = file === undefined ? defaultPlan : readPlanText(file)
   const document = parsePlan(text, { file: source })
-  return { document: readScheduleFile(setPlan(document, overrides(flags)), directory), directory, source }
+  const own = await readScheduleFile(setPlan(document, overrides(flags)), directory)
+  return { document: own, directory, source }
 }
 
-/** A plan has at most twice as many. */
-const largestScheduleBytes = 2 ** 21
-
-/** Puts the schedule that a plan names by its file in the file's place, so that the plan stands alone. */
-function readScheduleFile(document: PlanDocument, directory: string): PlanDocument {
-  const { schedule } = document
+/**
+ * Puts the schedule that a plan names by its file in the file's place, so that the plan stands alone: in either text form,
+ * or made by a module for the plan's actors and micro-batches.
+ */
+async function readScheduleFile(document: PlanDocument, directory: string): Promise<PlanDocument> {
+  const { schedule, mesh, batch } = document
   if (!('file' in schedule)) return document
-  const path = resolve(directory, schedule.file)
-  const text = new TextDecoder().decode(readWholeFile(path, 'schedule', largestScheduleBytes))
-  return withScheduleText(document, printSchedule(scheduleOfText(text, path)))
-}
-
-/** PyTorch's form in a file named so, else the text form. */
-function scheduleOfText(text: string, file: string): Schedule {
-  return file.toLowerCase().endsWith('.csv')
-    ? parseScheduleCsv(text, { file }).schedule
-    : parseSchedule(text, { file })
+  // Loaded when used: most plans name no file.
+  const { loadScheduleSource } = await import('./scheduleSource.ts')
+  const found = await loadScheduleSource(resolve(directory, schedule.file))
+  const own =
+    found.kind === 'generator'
+      ? scheduleChain(found.generator, { actors: mesh.pipeline, microbatches: batch.microbatches })
+      : found.schedule
+  return withScheduleText(document, printSchedule(own))
 }
 
 function readPlanText(file: string): string {

@@ -28,7 +28,7 @@ async function show(file: string | undefined, flags: ShowFlags): Promise<void> {
   const { compile, lowerVerified } = await import('./prepare.ts')
   const { loadPlan } = await import('./setup.ts')
   const { printProgram, rolesByRank } = await import('../program/index.ts')
-  const compiled = compile(loadPlan(file, flags))
+  const compiled = compile(await loadPlan(file, flags))
   for (const notice of compiled.model.notices) process.stderr.write(`${paint.yellow('note')} ${notice}\n`)
   const program = lowerVerified(compiled)
   const byRank = rolesByRank(program)

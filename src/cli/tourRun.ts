@@ -30,7 +30,7 @@ export async function tour(options: {
   readonly act: number | undefined
 }): Promise<void> {
   const { quick, act } = options
-  const compiled = compile(loadPlan(undefined, {}))
+  const compiled = compile(await loadPlan(undefined, {}))
   const program = lowerVerified(compiled)
   if (act === undefined || act === 1) actOne(compiled, program)
   if ((act === undefined || act === 2) && !(await interruptible(compiled, quick ? quickSteps : steps))) {

@@ -26,7 +26,7 @@ export async function trainWithFlags(file: string | undefined, flags: TrainFlags
 
 async function trainUnder(file: string | undefined, flags: TrainFlags): Promise<void> {
   const resumed = flags.resume === undefined ? undefined : openResume(flags.resume)
-  const loaded = loadPlan(file, flags, resumed?.loaded)
+  const loaded = await loadPlan(file, flags, resumed?.loaded)
   const compiled = compile(loaded)
   const steps = flags.steps ?? resumed?.settings.steps ?? defaultSteps
   const firstStep = resumed?.checkpoint.description.step ?? 0

@@ -61,13 +61,13 @@ export function stateTensors(program: Program): Map<string, StateTensor> {
     role.buffers.forEach((spec, buffer) => {
       if (spec.state !== true) return
       for (const entry of entriesOf(spec)) held.add(entry.name)
-      if (!isFirstHolder(spec, mesh, own)) return
       for (const { entry, start, end, local } of partsOn(spec, mesh, own)) {
         const { name, shape, owned } = entry
         const { pipeline } = own
         const tensor = tensors.get(name) ?? { dtype: spec.dtype, shape, parts: [], pipeline }
-        // Of several stages that own it the lowest counts.
-        if (!owned || tensor.pipeline !== pipeline) continue
+        // Of several stages that own it the lowest counts, of ranks that hold the same elements the first.
+        if (!owned || tensor.pipeline !== pipeline || tensor.parts.some((part) => part.start === start))
+          continue
         tensors.set(name, tensor)
         tensor.parts.push({ rank, buffer, local, start, end })
       }

@@ -111,7 +111,7 @@ function microbatchesOf(
     return
   }
   if (typeof replicas !== 'number') {
-    problem('mbs does not say enough where stages have replicas of their own', 'give batch.microbatches')
+    problem('mbs does not say enough where actors have replicas of their own', 'give batch.microbatches')
     return
   }
   if (typeof samples !== 'number' || !Number.isInteger(samples) || !Number.isInteger(replicas)) return

@@ -174,6 +174,8 @@ export interface BufferSpec {
    * are what earlier steps left, as many as instructions name.
    */
   readonly state?: boolean
+  /** State that the step leaves as it is: parameters that are not trained, data that stays. */
+  readonly frozen?: true
   /** What the regions of a flat buffer hold, in order. */
   readonly pack?: readonly PackEntry[]
   /** The rank holds its block of each segment of the pack, one after the other: see `heldBlocks`. */

@@ -1,10 +1,14 @@
 import { internalError } from '../base/index.ts'
 import { type Trace, type TraceEvent, traceSeconds } from '../trace/index.ts'
-import type { Timeline, TimelineBox, TimelineMemory, TimelineRow } from './timeline.ts'
+import type { Timeline, TimelineBox, TimelineMemory, TimelineRow, TimeUnit } from './timeline.ts'
 
 export interface TraceTimelineOptions {
   readonly title: string
+  /** Of its times: seconds if not given. */
+  readonly unit?: TimeUnit
   readonly notes?: readonly string[]
+  /** Name of a row; `rank 0` and so on if not given. */
+  readonly rowLabel?: (rank: number) => string
   /** Of each rank, where it is known. */
   readonly memory?: readonly (TimelineMemory | undefined)[]
 }
@@ -34,7 +38,7 @@ export function timelineOfTrace(trace: Trace, options: TraceTimelineOptions): Ti
     }
     const memory = options.memory?.[rank]
     return {
-      label: `rank ${rank}`,
+      label: options.rowLabel?.(rank) ?? `rank ${rank}`,
       boxes: compute,
       lanes: trace.streams.flatMap(({ name }, stream) =>
         lanes[stream] === true ? [{ name, boxes: other[stream]! }] : [],
@@ -42,8 +46,8 @@ export function timelineOfTrace(trace: Trace, options: TraceTimelineOptions): Ti
       ...(memory === undefined ? {} : { memory }),
     }
   })
-  const { title, notes } = options
-  return { title, unit: 'seconds', rows, end: traceSeconds(trace), ...(notes === undefined ? {} : { notes }) }
+  const { title, notes, unit = 'seconds' } = options
+  return { title, unit, rows, end: traceSeconds(trace), ...(notes === undefined ? {} : { notes }) }
 }
 
 /** Place of each stage among those that the rank works on. */

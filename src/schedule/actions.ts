@@ -45,6 +45,6 @@ export function chainEdges(stages: number): (readonly [number, number])[] {
 }
 
 /** Number of entries of all actors. */
-export function entryCount(schedule: Schedule): number {
+export function entryCount(schedule: Pick<Schedule, 'actors'>): number {
   return schedule.actors.reduce((sum, entries) => sum + entries.length, 0)
 }

@@ -1,5 +1,5 @@
 import { internalError } from '../base/index.ts'
-import { chainEdges, entryActions } from './actions.ts'
+import { chainEdges, entryCount } from './actions.ts'
 import { type PhaseRule, phases } from './phases.ts'
 import type { Action, Phase, Schedule, StageGraph } from './types.ts'
 
@@ -31,77 +31,156 @@ export interface Need extends Action {
 }
 
 /**
- * Finds the actions of a schedule by what they are. Actions are numbered densely enough for a map of plain numbers;
- * `unit` only groups actions, so it is no part of what they are.
+ * All actions of a schedule, numbered through actor by actor, and what each waits for, as columns: schedules have hundreds
+ * of thousands of them. `unit` only groups actions, so it is no part of what they are.
  */
 export class ScheduleIndex {
-  readonly places: Map<number, ActionPlace>
+  /** By number. */
+  readonly actions: readonly Action[]
+  /** Entries are numbered through as well: those of an actor from entryStart[actor] up to entryStart[actor + 1]. */
+  readonly entryStart: Int32Array
+  /** Actions of an entry: from actionStart[entry] up to actionStart[entry + 1]. */
+  readonly actionStart: Int32Array
+  /** By number of an action. */
+  readonly actors: Int32Array
+  /** The number by which an action is found: of repeated actions that of the last. */
+  readonly same: Int32Array
+  /** Numbers of what action n waits for, in the order of its phase's rules: needs[needStart[n]] up to needStart[n + 1]; -1 for what the schedule has not. */
+  readonly needStart: Int32Array
+  readonly needs: Int32Array
   private readonly schedule: Schedule
   private readonly flow: StageFlow
   private readonly slices: number
-  private readonly phaseNumbers: Map<Phase, number>
+  private readonly phaseNumbers = new Map<Phase, number>()
+  private readonly numbers: NumberTable
 
-  /** `schedule` must be in range (see `validateSchedule`); of repeated actions the last is found. */
+  /** `schedule` must be in range (see `validateSchedule`). */
   constructor(schedule: Schedule, edges?: StageGraph['edges']) {
     this.schedule = schedule
     this.flow = stageFlow(schedule.stages, edges)
-    this.phaseNumbers = new Map([...phases.keys()].map((letter, number) => [letter, number]))
+    const actions: Action[] = []
+    this.entryStart = new Int32Array(schedule.actors.length + 1)
+    this.actionStart = new Int32Array(entryCount(schedule) + 1)
+    const actors: number[] = []
+    let entry = 0
     let slices = 1
-    for (const entries of schedule.actors)
-      for (const entry of entries)
-        for (const action of entryActions(entry)) slices = Math.max(slices, (action.slice ?? -1) + 2)
+    for (const [actor, entries] of schedule.actors.entries()) {
+      for (const item of entries) {
+        const pair = 'pair' in item ? item.pair : undefined
+        for (let place = 0; place < (pair === undefined ? 1 : 2); place++) {
+          const action = pair === undefined ? (item as Action) : pair[place]!
+          if (action.slice !== undefined && action.slice + 2 > slices) slices = action.slice + 2
+          if (!this.phaseNumbers.has(action.phase))
+            this.phaseNumbers.set(action.phase, this.phaseNumbers.size)
+          actions.push(action)
+          actors.push(actor)
+        }
+        this.actionStart[++entry] = actions.length
+      }
+      this.entryStart[actor + 1] = entry
+    }
+    this.actions = actions
+    this.actors = Int32Array.from(actors)
     this.slices = slices
-    this.places = new Map()
-    for (const [actor, entries] of schedule.actors.entries())
-      for (const [index, entry] of entries.entries())
-        for (const action of entryActions(entry)) this.places.set(this.key(action), { actor, index })
+    const { stages, microbatches } = schedule
+    this.numbers = new NumberTable(this.phaseNumbers.size * stages * microbatches * slices, actions.length)
+    const keys = new Float64Array(actions.length)
+    for (let number = 0; number < actions.length; number++) {
+      const { phase, stage, microbatch, slice } = actions[number]!
+      keys[number] = this.key(this.phaseNumbers.get(phase)!, stage, microbatch, slice)
+      this.numbers.set(keys[number]!, number)
+    }
+    this.same = Int32Array.from(keys, (key) => this.numbers.get(key))
+    this.needStart = new Int32Array(actions.length + 1)
+    this.needs = this.findNeeds()
   }
 
-  key({ phase, stage, microbatch, slice }: Action): number {
-    return this.number(phase, stage, microbatch, slice)
+  /** Where the action of a number stands. */
+  place(number: number): ActionPlace {
+    const actor = this.actors[number]!
+    let index = this.entryStart[actor]!
+    while (this.actionStart[index + 1]! <= number) index++
+    return { actor, index: index - this.entryStart[actor]! }
   }
 
-  /** All that `action` waits for, in the order of its phase's rules. */
-  needs(action: Action): readonly Need[] {
-    const rule = ruleOf(action.phase)
+  /** All that an action waits for, in the order of its phase's rules. */
+  needsOf(number: number): readonly Need[] {
+    const action = this.actions[number]!
+    const { slice } = action
+    let at = this.needStart[number]!
     const found: Need[] = []
-    const last = action.microbatch + (rule.per === 'step' ? this.schedule.microbatches : 1)
-    for (const { phases: candidates, stages } of rule.after)
-      for (const stage of stages === 'same' ? [action.stage] : this.flow[stages][action.stage]!)
-        for (let microbatch = action.microbatch; microbatch < last; microbatch++)
-          found.push(this.provider(candidates, stage, microbatch, action.slice))
+    this.eachNeed(action, (candidates, stage, microbatch) => {
+      const provider = this.needs[at++]!
+      const phase = provider < 0 ? candidates[0]! : this.actions[provider]!.phase
+      const key = provider < 0 ? undefined : provider
+      found.push(
+        slice === undefined ? { phase, stage, microbatch, key } : { phase, stage, microbatch, slice, key },
+      )
+    })
     return found
   }
 
-  private number(phase: Phase, stage: number, microbatch: number, slice: number | undefined): number {
-    const phaseNumber = this.phaseNumbers.get(phase)
-    if (phaseNumber === undefined) throw internalError(`no phase ${phase}`)
-    const { stages, microbatches } = this.schedule
-    return ((phaseNumber * stages + stage) * microbatches + microbatch) * this.slices + (slice ?? -1) + 1
+  private eachNeed(
+    { phase, stage, microbatch }: Action,
+    visit: (candidates: readonly Phase[], stage: number, microbatch: number) => void,
+  ): void {
+    const rule = ruleOf(phase)
+    const last = microbatch + (rule.per === 'step' ? this.schedule.microbatches : 1)
+    for (const { phases: candidates, stages } of rule.after) {
+      const near = stages === 'same' ? undefined : this.flow[stages][stage]!
+      for (let index = 0; index < (near?.length ?? 1); index++)
+        for (let other = microbatch; other < last; other++) visit(candidates, near?.[index] ?? stage, other)
+    }
   }
 
-  private provider(
-    candidates: readonly Phase[],
-    stage: number,
-    microbatch: number,
-    slice: number | undefined,
-  ): Need {
-    for (const phase of candidates) {
-      const key = this.number(phase, stage, microbatch, slice)
-      if (this.places.has(key)) return need(phase, stage, microbatch, slice, key)
+  private findNeeds(): Int32Array {
+    const found: number[] = []
+    let slice: number | undefined
+    const visit = (candidates: readonly Phase[], stage: number, microbatch: number): void => {
+      for (let index = 0; index < candidates.length; index++) {
+        const phase = this.phaseNumbers.get(candidates[index]!)
+        if (phase === undefined) continue
+        const number = this.numbers.get(this.key(phase, stage, microbatch, slice))
+        if (number >= 0) {
+          found.push(number)
+          return
+        }
+      }
+      found.push(-1)
     }
-    return need(candidates[0]!, stage, microbatch, slice, undefined)
+    for (let number = 0; number < this.actions.length; number++) {
+      const action = this.actions[number]!
+      slice = action.slice
+      this.eachNeed(action, visit)
+      this.needStart[number + 1] = found.length
+    }
+    return Int32Array.from(found)
+  }
+
+  private key(phase: number, stage: number, microbatch: number, slice: number | undefined): number {
+    const { stages, microbatches } = this.schedule
+    return ((phase * stages + stage) * microbatches + microbatch) * this.slices + (slice ?? -1) + 1
   }
 }
 
-function need(
-  phase: Phase,
-  stage: number,
-  microbatch: number,
-  slice: number | undefined,
-  key: number | undefined,
-): Need {
-  return slice === undefined ? { phase, stage, microbatch, key } : { phase, stage, microbatch, slice, key }
+/** Numbers by keys below `size`: an array where keys are dense, as they are in a complete schedule, else a map. */
+class NumberTable {
+  private readonly dense: Int32Array | undefined
+  private readonly sparse = new Map<number, number>()
+
+  constructor(size: number, count: number) {
+    this.dense = size <= 8 * count + 1024 ? new Int32Array(size).fill(-1) : undefined
+  }
+
+  set(key: number, number: number): void {
+    if (this.dense === undefined) this.sparse.set(key, number)
+    else this.dense[key] = number
+  }
+
+  /** -1 where there is none. */
+  get(key: number): number {
+    return this.dense === undefined ? (this.sparse.get(key) ?? -1) : this.dense[key]!
+  }
 }
 
 export function ruleOf(phase: Phase): PhaseRule {

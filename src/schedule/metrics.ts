@@ -1,5 +1,8 @@
 import { latenciesOf } from './costs.ts'
+import { stageFlow } from './dependences.ts'
 import type { StageCosts } from './generator.ts'
+import { peakHeld } from './held.ts'
+import { forwardOrder } from './stage-graph.ts'
 import { type ScheduleTiming, timeSchedule } from './timing.ts'
 import type { Schedule, StageGraph } from './types.ts'
 
@@ -12,11 +15,16 @@ export interface ScheduleMetrics {
    * action (Qi et al. 2023, tables 4 to 6, where all actors have the same work).
    */
   readonly bubbleFraction: number
-  /** By actor. */
+  /** By actor: most activations that wait for their whole backward. */
   readonly peakActivations: readonly number[]
+  /** By actor: the same where the first half of a backward lets go of half of one (see `peakHeld`). */
+  readonly peakHeld: readonly number[]
   /** Activations and cotangents that go from one actor to another. */
   readonly hops: number
-  /** No schedule of these stages on these actors takes less: the longest of every actor's way in, work and way out. */
+  /**
+   * No schedule of these stages on these actors takes less: the longest of each actor's way in and its work, and of one
+   * micro-batch's way through all stages and back.
+   */
   readonly lowerBound: number
 }
 
@@ -47,7 +55,34 @@ export function scheduleMetrics(
     makespan: timing.makespan,
     bubbleFraction: span > 0 ? 1 - work / span : 0,
     peakActivations: timing.peakActivations,
+    peakHeld: peakHeld(schedule),
     hops: passes * crossing * microbatches,
-    lowerBound: work,
+    lowerBound: lowerBound(schedule, costs, edges, timing.busy),
   }
+}
+
+function lowerBound(
+  { stages, microbatches, placement }: Schedule,
+  { F, I, W, hop }: StageCosts,
+  edges: StageGraph['edges'],
+  busy: readonly number[],
+): number {
+  const { upstream } = stageFlow(stages, edges)
+  const apart = (a: number, b: number): number => (placement[a] === placement[b] ? 0 : hop)
+  const reached = Array<number>(stages).fill(0)
+  /** From a stage's forward to the end of its backward for inputs, over the longest way to the loss and back. */
+  let longest = 0
+  const returned = Array<number>(stages).fill(0)
+  for (const stage of forwardOrder({ stages, microbatches, placement, edges })) {
+    for (const from of upstream[stage]!) {
+      reached[stage] = Math.max(reached[stage]!, reached[from]! + F[from]! + apart(from, stage))
+      returned[stage] = Math.max(returned[stage]!, returned[from]! + I[from]! + apart(from, stage))
+    }
+    longest = Math.max(longest, reached[stage]! + F[stage]! + I[stage]! + returned[stage]!)
+  }
+  const wayIn = busy.map((_, actor) =>
+    Math.min(...placement.flatMap((own, stage) => (own === actor ? [reached[stage]!] : []))),
+  )
+  const first = Math.min(...upstream.flatMap((from, stage) => (from.length === 0 ? [W[stage]!] : [])))
+  return Math.max(longest + first, ...busy.map((work, actor) => (work > 0 ? wayIn[actor]! + work : 0)))
 }

@@ -23,6 +23,8 @@ export interface PhaseRule {
   readonly after: readonly PhaseDependence[]
   /** What it does to the number of micro-batches whose activations the stage holds. */
   readonly activations: 1 | 0 | -1
+  /** Whether it is half of a backward, of which each lets go of half of an activation (see `peakHeld`). */
+  readonly halves?: true
   /** Whether it reads the stage's parameters: on the way forward, or back. Left out: it does not. */
   readonly parameters?: 'F' | 'B'
   /** Whether it adds to the gradients of the stage's parameters. */
@@ -66,6 +68,7 @@ const rules: readonly PhaseRule[] = [
       { phases: ['B', 'I'], stages: 'downstream' },
     ],
     activations: 0,
+    halves: true,
     parameters: 'B',
   },
   {
@@ -76,6 +79,7 @@ const rules: readonly PhaseRule[] = [
     per: 'microbatch',
     after: [{ phases: ['I'], stages: 'same' }],
     activations: -1,
+    halves: true,
     gradients: true,
   },
   {
@@ -103,7 +107,7 @@ const rules: readonly PhaseRule[] = [
     name: 'perturb',
     summary: 'parameters moved along a random direction, to look at the loss there: no schedule names it',
     latency: 0,
-    per: 'microbatch',
+    per: 'step',
     after: [],
     activations: 0,
   },

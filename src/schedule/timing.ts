@@ -2,7 +2,7 @@ import { MeshwrightError } from '../base/index.ts'
 import { entryActions, formatAction } from './actions.ts'
 import { ruleOf } from './dependences.ts'
 import { type Latencies, playSchedule, type TimedEntry } from './progress.ts'
-import type { Schedule, StageGraph } from './types.ts'
+import type { Action, Schedule, StageGraph } from './types.ts'
 
 export interface ScheduleTiming {
   readonly actors: number
@@ -56,11 +56,11 @@ function peaks(schedule: Schedule): Pick<ScheduleTiming, 'peakInFlight' | 'peakA
     let peak = 0
     for (const entry of entries) {
       // In a pair the forward may start before the backward ends: what is taken counts before what is released.
-      const effects = entryActions(entry).map((action) => ({
-        stage: action.stage,
-        change: ruleOf(action.phase).activations,
-      }))
-      for (const { stage, change } of effects.sort((a, b) => b.change - a.change)) {
+      const effects =
+        'pair' in entry ? entry.pair.toSorted((a, b) => changeOf(b) - changeOf(a)) : entryActions(entry)
+      for (const action of effects) {
+        const { stage } = action
+        const change = changeOf(action)
         held += change
         peak = Math.max(peak, held)
         now[stage]! += change
@@ -70,6 +70,10 @@ function peaks(schedule: Schedule): Pick<ScheduleTiming, 'peakInFlight' | 'peakA
     return peak
   })
   return { peakInFlight, peakActivations }
+}
+
+function changeOf({ phase }: Action): number {
+  return ruleOf(phase).activations
 }
 
 function checkLatencies(latencies: Latencies, stages: number): void {

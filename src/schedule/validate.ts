@@ -1,10 +1,10 @@
 import { internalError } from '../base/index.ts'
-import { entryActions, formatAction, formatEntry, sameAction, scheduleLimits } from './actions.ts'
+import { entryActions, entryCount, formatAction, formatEntry, sameAction, scheduleLimits } from './actions.ts'
 import { describeCycle, findCycle } from './cycle.ts'
 import { drawGrid } from './grid.ts'
 import { methods, phases, type ScheduleMethod } from './phases.ts'
-import { type BlockedActor, playSchedule } from './progress.ts'
-import type { Action, Schedule, StageGraph } from './types.ts'
+import { type BlockedActor, blockedActors } from './progress.ts'
+import type { Action, Phase, Schedule, StageGraph } from './types.ts'
 
 /**
  * - `SCHEDULE_RANGE`: a number or phase that cannot be: nothing else is looked at
@@ -60,8 +60,8 @@ export function validateSchedule(
   const limit = options.limit ?? 100
   const range = findRange(schedule)
   if (range.length > 0) return range.slice(0, limit)
-  const complete = findIncomplete(schedule, method, limit)
-  const { blocked } = playSchedule(schedule, options.edges === undefined ? {} : { edges: options.edges })
+  const complete = isComplete(schedule, method) ? [] : findIncomplete(schedule, method, limit)
+  const blocked = blockedActors(schedule, options.edges)
   if (complete.length > 0) return complete.slice(0, limit).map((finding) => withWaiter(finding, blocked))
   return findStuck(schedule, blocked).slice(0, limit)
 }
@@ -82,17 +82,48 @@ function findRange(schedule: Schedule): ScheduleFinding[] {
   for (const [actor, entries] of actors.entries())
     for (const [index, entry] of entries.entries())
       for (const action of entryActions(entry)) {
+        const rule = phases.get(action.phase)
+        if (
+          rule !== undefined &&
+          inRange(action.stage, stages) &&
+          inRange(action.microbatch, microbatches) &&
+          (rule.per === 'microbatch' || action.microbatch === 0) &&
+          (action.slice === undefined || inRange(action.slice, scheduleLimits.slices))
+        )
+          continue
         const where = `${formatAction(action)} at place ${index} of actor ${actor}`
-        if (!phases.has(action.phase)) bad(`${where}: no phase "${action.phase}"`)
+        if (rule === undefined) bad(`${where}: no phase "${action.phase}"`)
         if (!inRange(action.stage, stages)) bad(`${where}: stage ${action.stage} of ${stages}`)
         if (!inRange(action.microbatch, microbatches))
           bad(`${where}: micro-batch ${action.microbatch} of ${microbatches}`)
-        if (phases.get(action.phase)?.per === 'step' && action.microbatch !== 0)
+        if (rule?.per === 'step' && action.microbatch !== 0)
           bad(`${where}: once a step, so its micro-batch is written 0`)
         if (action.slice !== undefined && !inRange(action.slice, scheduleLimits.slices))
           bad(`${where}: slice ${action.slice}`)
       }
   return found
+}
+
+/** Whether a schedule without slices has nothing that `findIncomplete` would find: the same, for all that is well, in one pass. */
+function isComplete({ stages, microbatches, placement, actors }: Schedule, method: ScheduleMethod): boolean {
+  const known = [...new Set([...method.sets.flat(), ...method.optional])]
+  const bits = new Map(known.map((phase, index) => [phase, 1 << index]))
+  const all = (set: readonly Phase[]): number => set.reduce((mask, phase) => mask | bits.get(phase)!, 0)
+  const smallest = Math.min(...method.sets.map((set) => set.length))
+  if (entryCount({ actors }) * 2 < stages * microbatches * smallest) return false
+  const cells = new Int32Array(stages * microbatches)
+  for (const [actor, entries] of actors.entries())
+    for (const entry of entries)
+      for (const { phase, stage, microbatch, slice } of entryActions(entry)) {
+        const bit = bits.get(phase) ?? 0
+        const cell = microbatch * stages + stage
+        if (bit === 0 || slice !== undefined || placement[stage] !== actor) return false
+        if ((cells[cell]! & bit) !== 0) return false
+        cells[cell]! |= bit
+      }
+  const wanted = new Set(method.sets.map(all))
+  const optional = all(method.optional)
+  return cells.every((mask) => wanted.has(mask & ~optional))
 }
 
 interface Placed {

@@ -53,11 +53,21 @@ describe('phase costs', () => {
     expect(costs.collective('allReduce', 64, 4, 0)).toBe(2 + 96 / 8)
     expect(costs.collective('allGather', 64, 4, 1)).toBe(200 + 48 / 2)
     expect(costs.collective('allReduce', 64, 1, 0)).toBe(0)
-    expect([[0, 3], [3, 4], [8, 11], [0, 1, 2, 9]].map((ranks) => costs.link!(ranks))).toEqual([0, 1, 0, 1])
+    expect(
+      [
+        [0, 3],
+        [3, 4],
+        [8, 11],
+        [0, 1, 2, 9],
+      ].map((ranks) => costs.link!(ranks)),
+    ).toEqual([0, 1, 0, 1])
   })
 
   it('are refused with the path of what is wrong', () => {
-    const link = { transfer: { latency: 0, bytesPerSecond: 1 }, collective: { latency: 0, bytesPerSecond: 1 } }
+    const link = {
+      transfer: { latency: 0, bytesPerSecond: 1 },
+      collective: { latency: 0, bytesPerSecond: 1 },
+    }
     const cases: readonly [unknown, string][] = [
       [null, ''],
       [[], ''],
@@ -72,7 +82,10 @@ describe('phase costs', () => {
       [{ F: 1, I: 1, W: 1, link: { ...link, domain: 0 } }, 'link.domain'],
       [{ F: 1, I: 1, W: 1, link: { ...link, domain: 8 } }, 'link.between'],
       [{ F: 1, I: 1, W: 1, link: { transfer: link.transfer } }, 'link.collective'],
-      [{ F: 1, I: 1, W: 1, link: { ...link, transfer: { latency: 0, bytesPerSecond: 0 } } }, 'link.transfer.bytesPerSecond'],
+      [
+        { F: 1, I: 1, W: 1, link: { ...link, transfer: { latency: 0, bytesPerSecond: 0 } } },
+        'link.transfer.bytesPerSecond',
+      ],
     ]
     for (const [document, path] of cases) refusal(() => phaseCosts(document, 2), path)
   })

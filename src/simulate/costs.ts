@@ -13,7 +13,8 @@ export function unitCosts(): CostModel {
   return {
     name: 'unit',
     run: (context) => {
-      const { action, part } = context
+      const { action, part, task } = context
+      if (task.kind === 'missing' && task.cost !== undefined) return task.cost
       if (action === undefined || part > 0) return 0
       let time = known.get(action.phase)
       if (time === undefined) {

@@ -44,7 +44,9 @@ function whyStuck(
         .filter((member) => start[network.ranks[member.rank]!.base + member.instruction]! >= 0)
         .map((member) => member.rank),
     )
-    const missing = meeting.ranks.filter((index) => !here.has(index)).map((index) => network.ranks[index]!.rank)
+    const missing = meeting.ranks
+      .filter((index) => !here.has(index))
+      .map((index) => network.ranks[index]!.rank)
     return `for rank${missing.length === 1 ? '' : 's'} ${missing.slice(0, namedRanks).join(', ')} to come`
   }
   if (plan.kind[instruction] === columnKinds.exchange && isPosted)

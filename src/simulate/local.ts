@@ -150,7 +150,10 @@ class LocalPlayer {
       const at = thread.position
       const node = base + at
       const kind = plan.kind[at]!
-      if (kind !== columnKinds.exchange && !this.isReady(base, plan.deps, plan.depStart[at]!, plan.depStart[at + 1]!)) {
+      if (
+        kind !== columnKinds.exchange &&
+        !this.isReady(base, plan.deps, plan.depStart[at]!, plan.depStart[at + 1]!)
+      ) {
         thread.asleep = true
         return
       }
@@ -290,7 +293,7 @@ class LocalPlayer {
     for (const member of members) {
       const thread = threads[member.rank]!
       const node = network.ranks[member.rank]!.base + member.instruction
-      if (member.rank !== rank) thread.wokenBy = before
+      if (thread.asleep) thread.wokenBy = before
       this.note(member.rank, node, -1, 'collective', begun, begun + seconds)
       end[node] = begun + seconds
       thread.meeting = -1

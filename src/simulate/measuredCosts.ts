@@ -1,13 +1,5 @@
 import { type CollectiveOperation, collectiveOperations, type Task } from '../program/index.ts'
-import {
-  costError,
-  join,
-  readCount,
-  readFields,
-  readTable,
-  readText,
-  readTime,
-} from './costDocument.ts'
+import { costError, join, readCount, readFields, readTable, readText, readTime } from './costDocument.ts'
 import type { CostModel, RunContext } from './types.ts'
 
 /** What something takes that grows with its size. */

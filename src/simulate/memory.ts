@@ -52,7 +52,6 @@ function walkMemory(
   times: Times,
   rank: SimulatedRank,
   role: Role,
-  memory: RoleMemory,
   visit: (time: number, buffer: number, count: 1 | -1) => void,
 ): void {
   const { start, end, stepSeconds } = times
@@ -93,7 +92,7 @@ export function memoryPoints(times: Times, rank: SimulatedRank): MemoryPoint[] {
   const memory = roleMemory(role)
   let held = keptBytes(memory)
   const points: { time: number; value: number }[] = [{ time: 0, value: held }]
-  walkMemory(times, rank, role, memory, (time, buffer, count) => {
+  walkMemory(times, rank, role, (time, buffer, count) => {
     held += count * memory.bytes[buffer]!
     const last = points.at(-1)!
     if (last.time === time) last.value = held
@@ -121,7 +120,7 @@ export function measureMemory(times: Times, rank: SimulatedRank): MemoryResult {
   let isCurrent = true
   const live = Int32Array.from(kept, (always) => (always ? 1 : 0))
   let atPeak = live.slice()
-  walkMemory(times, rank, role, memory, (time, buffer, count) => {
+  walkMemory(times, rank, role, (time, buffer, count) => {
     // The counts of a peak are copied when it is left, not at each step up to it.
     if (count < 0 && isCurrent) {
       atPeak.set(live)

@@ -1,11 +1,11 @@
 import { internalError } from '../base/index.ts'
 import { byteSize } from '../graph/index.ts'
 import {
-  columnKinds,
   collectivePayloadBytes,
+  columnKinds,
   type Instruction,
-  type Program,
   operandBytes,
+  type Program,
   type Role,
   readInstruction,
 } from '../program/index.ts'

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { tinyPlan, tinyProgram } from '../../test/support/programs.ts'
-import { lowerPlan } from '../program/index.ts'
+import { type TinyPlan, tinyPlan, tinyProgram } from '../../test/support/programs.ts'
+import type { ResolvedPlan } from '../plan/index.ts'
+import { lowerPlan, type Program } from '../program/index.ts'
 import { timeSchedule } from '../schedule/index.ts'
 import { phaseCosts, simulateProgram, unitCosts } from './index.ts'
 
@@ -22,6 +23,44 @@ describe.each(['gpipe', '1f1b a'] as const)('times of %s in unit costs', (schedu
   })
 })
 
+type Schedule = NonNullable<TinyPlan['schedule']>
+const known = new Map<string, { readonly plan: ResolvedPlan; readonly program: Program }>()
+
+/** With room for all messages: those under way do not wait for each other. */
+function lowered(
+  schedule: Schedule,
+  stages: number,
+  microbatches: number,
+): { readonly plan: ResolvedPlan; readonly program: Program } {
+  const key = `${schedule} ${stages} ${microbatches}`
+  let made = known.get(key)
+  if (made === undefined) {
+    const { plan, model } = tinyPlan({ stages, microbatches, schedule })
+    made = { plan, program: { ...lowerPlan(plan, model), channelSlots: microbatches } }
+    known.set(key, made)
+  }
+  return made
+}
+
+// Qi et al. 2023, tables 4 to 6, as 1 - m (F + B + W) / (longest time from a stage's first to its last pass), in milliseconds.
+const published = [
+  { stages: 8, microbatches: 24, F: 18.522, I: 18.086, W: 9.337, hop: 0.601, rate: 0.2431 },
+  { stages: 8, microbatches: 64, F: 18.546, I: 18.097, W: 9.321, hop: 0.762, rate: 0.124 },
+  { stages: 16, microbatches: 48, F: 11.347, I: 11.248, W: 8.132, hop: 0.377, rate: 0.2552 },
+]
+
+describe('published bubble rates of 1F1B', () => {
+  it.each(published)(
+    '$stages stages x $microbatches micro-batches: $rate',
+    ({ stages, microbatches, rate, ...costs }) => {
+      const program = tinyProgram({ stages, microbatches, schedule: '1f1b a' })
+      const { ranks, stepSeconds } = simulateProgram(program, phaseCosts(costs, stages))
+      const spans = ranks.map(({ idle }) => stepSeconds - idle.warmup - idle.drain)
+      expect(1 - (microbatches * (costs.F + costs.I + costs.W)) / Math.max(...spans)).toBeCloseTo(rate, 4)
+    },
+  )
+})
+
 describe('hops', () => {
   // papers/17: S = 4, M = 16, F = B = 1, c per hop.
   it.each([
@@ -40,14 +79,11 @@ describe('hops', () => {
     fc.assert(
       fc.property(
         fc.constantFrom('gpipe' as const, '1f1b a' as const, '1f1b b' as const),
-        fc.integer({ min: 1, max: 4 }),
-        fc.integer({ min: 1, max: 6 }),
+        fc.constantFrom([1, 3], [2, 5], [3, 2], [4, 6]),
         fc.array(fc.record({ F: time, I: time, W: time }), { minLength: 4, maxLength: 4 }),
         fc.integer({ min: 0, max: 20 }),
-        (schedule, stages, microbatches, times, hop) => {
-          const { plan, model } = tinyPlan({ stages, microbatches, schedule })
-          // Messages under way do not wait for each other.
-          const program = { ...lowerPlan(plan, model), channelSlots: microbatches }
+        (schedule, [stages = 1, microbatches = 1], times, hop) => {
+          const { plan, program } = lowered(schedule, stages, microbatches)
           const some = times.slice(0, stages)
           const [F, I, W] = [some.map(({ F }) => F), some.map(({ I }) => I), some.map(({ W }) => W)]
           const phases = { F, B: I.map((inputs, stage) => inputs + W[stage]!) }
@@ -57,5 +93,41 @@ describe('hops', () => {
       ),
       { numRuns: 60 },
     )
+  })
+})
+
+describe('bytes on the wire', () => {
+  it('of data parallelism are 2 (n - 1) / n of the gradients on each rank', () => {
+    const [replicas, microbatches] = [4, 2]
+    const program = tinyProgram({ stages: 1, data: replicas, microbatches, clip: null, tied: false })
+    const parameters = program.roles[0]!.buffers.find(({ name }) => name === 'w0')!.shape[0]!
+    // And the loss, a scalar; all of f64.
+    const { bytes, calls } = simulateProgram(program, unitCosts())
+    expect(bytes).toMatchObject({ p2p: 0, allReduce: 2 * (replicas - 1) * 8 * (parameters + 1) })
+    expect(calls.p2p).toBe(0)
+  })
+
+  it('of a pipeline are one activation and one cotangent for each micro-batch and border', () => {
+    const [stages, microbatches] = [3, 5]
+    const { bytes, calls } = simulateProgram(tinyProgram({ stages, microbatches, tied: false }), unitCosts())
+    // One sample of context 4, hidden 4.
+    expect(bytes.p2p).toBe(2 * (stages - 1) * microbatches * 4 * 4 * 8)
+    expect(calls.p2p).toBe(2 * (stages - 1) * microbatches)
+  })
+})
+
+describe('activations', () => {
+  it('peak where the schedule says', () => {
+    const { ranks } = simulateProgram(tinyProgram({ stages: 4, microbatches: 6 }), unitCosts())
+    expect(ranks.map(({ peakActivations }) => peakActivations)).toEqual([4, 3, 2, 1])
+  })
+})
+
+describe('16,384 ranks', () => {
+  it('are one for each stage where all replicas do the same', () => {
+    const [small, large] = [1, 2048].map((data) => tinyProgram({ stages: 8, data, microbatches: 8 }))
+    const { ranks, stepSeconds } = simulateProgram(large!, unitCosts())
+    expect(ranks.map(({ copies }) => copies)).toEqual(Array(8).fill(2048))
+    expect(stepSeconds).toBe(simulateProgram(small!, unitCosts()).stepSeconds)
   })
 })

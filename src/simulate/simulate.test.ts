@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type Program, parseProgram } from '../program/index.ts'
-import { simulationDocument, simulateProgram, simulationTrace, transferSlack } from './index.ts'
+import { simulateProgram, simulationDocument, simulationTrace, transferSlack } from './index.ts'
 import type { CostModel, CriticalStep } from './types.ts'
 
 /** Every run takes the time of its action's micro-batch, every collective 5, every byte sent a unit, after a latency of 3. */
@@ -13,7 +13,11 @@ const costs: CostModel = {
 }
 
 /** Runs are written `run 4 a -> b`: in 4 units. Tensors are of 4 bytes. */
-function program(roles: readonly (readonly string[])[], buffers: readonly string[], channelSlots = 2): Program {
+function program(
+  roles: readonly (readonly string[])[],
+  buffers: readonly string[],
+  channelSlots = 2,
+): Program {
   const text = [
     'program 1',
     `work infer: ${roles.length} stages, 1 microbatches`,
@@ -44,8 +48,19 @@ describe('two ranks by hand', () => {
   // then meet: rank 0 at 2, rank 1 at 13, to 18; then one more run on each.
   const hand = program(
     [
-      ['compute run 2 a -> b', 'one send #1 b to pipeline+1', 'two all-reduce #9 sum a over both', 'compute run 3 a -> b'],
-      ['compute run 1 a -> a', 'one recv #1 b from pipeline-1', 'compute run 4 b -> a', 'two all-reduce #9 sum a over both', 'compute run 2 a -> b'],
+      [
+        'compute run 2 a -> b',
+        'one send #1 b to pipeline+1',
+        'two all-reduce #9 sum a over both',
+        'compute run 3 a -> b',
+      ],
+      [
+        'compute run 1 a -> a',
+        'one recv #1 b from pipeline-1',
+        'compute run 4 b -> a',
+        'two all-reduce #9 sum a over both',
+        'compute run 2 a -> b',
+      ],
     ],
     ['a', 'b'],
   )
@@ -81,7 +96,9 @@ describe('two ranks by hand', () => {
       [1, 'collective', 5, 'collective'],
       [0, 'compute', 3, 'data'],
     ])
-    expect(transferSlack(result)).toMatchObject([{ from: 0, to: 1, transfer: 1, arrival: 9, local: 0, total: 0 }])
+    expect(transferSlack(result)).toMatchObject([
+      { from: 0, to: 1, transfer: 1, arrival: 9, local: 0, total: 0 },
+    ])
   })
 
   it('put on the wire what a ring does', () => {
@@ -125,7 +142,12 @@ describe('channels', () => {
 describe('streams of one resource', () => {
   const shared = program(
     [
-      ['compute run 4 a -> a', 'second run 3 b -> b', 'one send #1 c to pipeline+1', 'two send #2 d to pipeline+1'],
+      [
+        'compute run 4 a -> a',
+        'second run 3 b -> b',
+        'one send #1 c to pipeline+1',
+        'two send #2 d to pipeline+1',
+      ],
       ['one recv #1 c from pipeline-1', 'two recv #2 d from pipeline-1', 'compute run 1 d -> a'],
     ],
     ['a', 'b', 'c', 'd'],
@@ -246,7 +268,9 @@ describe('programs that cannot go on', () => {
 
   it('are refused where ends do not match', () => {
     const refused = (roles: string[][], code: string): void =>
-      expect(() => simulateProgram(program(roles, ['a', 'b']), costs)).toThrow(expect.objectContaining({ code }))
+      expect(() => simulateProgram(program(roles, ['a', 'b']), costs)).toThrow(
+        expect.objectContaining({ code }),
+      )
     refused([['one send #1 a to pipeline+1'], []], 'SIMULATE_TRANSFER')
     refused([['one send #1 a to pipeline+1'], ['one recv #2 a from pipeline-1']], 'SIMULATE_TRANSFER')
     refused([['one send #1 a to pipeline+7'], []], 'SIMULATE_TRANSFER')

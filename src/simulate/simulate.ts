@@ -6,7 +6,14 @@ import { measureMemory } from './memory.ts'
 import { buildNetwork } from './network.ts'
 import { playStreams } from './streams.ts'
 import { measureTraffic } from './traffic.ts'
-import type { CostModel, RankResult, SimulateOptions, SimulationResult, Times, TransferSlack } from './types.ts'
+import type {
+  CostModel,
+  RankResult,
+  SimulateOptions,
+  SimulationResult,
+  Times,
+  TransferSlack,
+} from './types.ts'
 
 /**
  * How long one step of a program would take, where the time goes, and what memory holds meanwhile. Deterministic: costs
@@ -23,13 +30,15 @@ export function simulateProgram(
   const engine = options.engine ?? 'independent'
   const times = playProgram(program, costs, options)
   const { network, stepSeconds } = times
-  const ranks = network.ranks.map((rank): RankResult => ({
-    rank: rank.rank,
-    copies: rank.copies,
-    role: rank.plan.index,
-    ...measureIdle(times, rank, engine === 'local'),
-    ...measureMemory(times, rank),
-  }))
+  const ranks = network.ranks.map(
+    (rank): RankResult => ({
+      rank: rank.rank,
+      copies: rank.copies,
+      role: rank.plan.index,
+      ...measureIdle(times, rank, engine === 'local'),
+      ...measureMemory(times, rank),
+    }),
+  )
   const total = ranks.reduce((sum, { copies }) => sum + copies, 0) * stepSeconds
   const busy = ranks.reduce((sum, { copies, busySeconds }) => sum + copies * busySeconds, 0)
   return {

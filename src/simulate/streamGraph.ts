@@ -38,7 +38,8 @@ export class StreamGraph {
     const steps: CriticalStep[] = []
     let last = end.indexOf(stepSeconds)
     if (last < 0) last = 0
-    let cause: Cause | undefined = network.nodes > 0 ? { moment: { at: 'end', node: last }, reason: 'start' } : undefined
+    let cause: Cause | undefined =
+      network.nodes > 0 ? { moment: { at: 'end', node: last }, reason: 'start' } : undefined
     while (cause !== undefined) {
       const step = this.stepTo(cause.moment)
       cause = step.before
@@ -62,7 +63,10 @@ export class StreamGraph {
       case 'sent': {
         const { message } = moment
         const seconds = network.busy[message]!
-        return { made: this.transferStep(message, sendStart[message]!, seconds), before: this.causeOfSend(message) }
+        return {
+          made: this.transferStep(message, sendStart[message]!, seconds),
+          before: this.causeOfSend(message),
+        }
       }
       case 'received': {
         const { message } = moment
@@ -73,7 +77,10 @@ export class StreamGraph {
           return { made: taking, before: { moment: { at: 'post', node }, reason: 'order' } }
         if (sameTime(arrival[message]!, network.receive[message]!, received[message]!)) {
           const seconds = received[message]! - sendStart[message]!
-          return { made: this.transferStep(message, sendStart[message]!, seconds), before: this.causeOfSend(message) }
+          return {
+            made: this.transferStep(message, sendStart[message]!, seconds),
+            before: this.causeOfSend(message),
+          }
         }
         return { made: taking, before: { moment: { at: 'received', message: message - 1 }, reason: 'order' } }
       }
@@ -95,10 +102,7 @@ export class StreamGraph {
     }
   }
 
-  private collectiveStep(
-    rank: SimulatedRank,
-    instruction: number,
-  ): ReturnType<StreamGraph['stepTo']> {
+  private collectiveStep(rank: SimulatedRank, instruction: number): ReturnType<StreamGraph['stepTo']> {
     const { network, meetingStart, start } = this.times
     const index = rank.meetings.get(instruction)!
     const { members, seconds } = network.meetings[index]!

@@ -116,13 +116,20 @@ export class ThreadLog {
   private before(at: number): number {
     const { previous, end, start, wokenBy, first } = this
     if (this.kindOf(at) === 'collective') {
-      // The member that came last.
-      let latest = -1
+      // The member that came last, or the one that had to wake the others.
+      const wake = this.network.costs.wake ?? 0
       const behind = this.membersEnd(first[at]!)
-      for (let member = first[at]!; member < behind; member++) {
-        const before = previous[member]!
-        if (before >= 0 && (latest < 0 || end[before]! > end[latest]!)) latest = before
+      let latest = -1
+      let time = Number.NEGATIVE_INFINITY
+      const consider = (index: number, decided: number): void => {
+        if (index < 0 || decided < time) return
+        latest = index
+        time = decided
       }
+      for (let member = first[at]!; member < behind; member++)
+        if (previous[member]! >= 0) consider(previous[member]!, end[previous[member]!]!)
+      for (let member = first[at]!; member < behind; member++)
+        if (wokenBy[member]! >= 0) consider(wokenBy[member]!, end[wokenBy[member]!]! + wake)
       return latest
     }
     if (previous[at]! >= 0 && end[previous[at]!] === start[at]) return previous[at]!
@@ -130,8 +137,9 @@ export class ThreadLog {
   }
 
   totalSlack(stepSeconds: number): Float64Array {
-    const { network, count, start, end, previous, first, message } = this
-    const { sender, channelOf, channels, program } = network
+    const { network, count, start, end, previous, wokenBy, first, message } = this
+    const { sender, channelOf, channels, program, costs } = network
+    const wake = costs.wake ?? 0
     const late = new Float64Array(count).fill(stepSeconds)
     const sent = new Int32Array(sender.length).fill(-1)
     const received = new Int32Array(sender.length).fill(-1)
@@ -151,11 +159,15 @@ export class ThreadLog {
         const behind = this.membersEnd(at)
         let least = stepSeconds
         for (let member = at; member < behind; member++) least = Math.min(least, late[member]!)
-        for (let member = at; member < behind; member++) lower(previous[member]!, least - seconds)
+        for (let member = at; member < behind; member++) {
+          lower(previous[member]!, least - seconds)
+          lower(wokenBy[member]!, least - seconds - wake)
+        }
         continue
       }
       const begin = late[at]! - seconds
       lower(previous[at]!, begin)
+      lower(wokenBy[at]!, begin - wake)
       if (kind === 'receive') lower(sent[message[at]!]!, begin)
       if (kind === 'send') {
         const slot = message[at]! - program.channelSlots

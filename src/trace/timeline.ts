@@ -11,6 +11,10 @@ export interface TimelineOptions {
    * What comes back must take as many columns.
    */
   readonly paint?: (phase: string, text: string) => string
+  /** Name of a row; `rank 0` and so on if not given. */
+  readonly rowName?: (rank: number) => string
+  /** How the end of the scale is written; as `formatSeconds` if not given. */
+  readonly formatTime?: (time: number) => string
 }
 
 const minimumCells = 10
@@ -21,7 +25,8 @@ const minimumCells = 10
  */
 export function drawTimeline(trace: Trace, options: TimelineOptions): string[] {
   const paint = options.paint ?? ((_phase: string, text: string): string => text)
-  const labels = Array.from({ length: trace.ranks }, (_, rank) => `rank ${rank}  `)
+  const { rowName = (rank: number): string => `rank ${rank}`, formatTime = formatSeconds } = options
+  const labels = Array.from({ length: trace.ranks }, (_, rank) => `${rowName(rank)}  `)
   const margin = Math.max('time  '.length, ...labels.map((label) => label.length))
   const cells = Math.max(minimumCells, Math.floor(options.width) - margin)
   const total = traceSeconds(trace)
@@ -29,7 +34,7 @@ export function drawTimeline(trace: Trace, options: TimelineOptions): string[] {
     const row = total > 0 ? drawRow(trace, events, total / cells, cells, paint) : ''
     return `${labels[rank]!.padEnd(margin)}${row}`
   })
-  return [`${'time'.padEnd(margin)}0${formatSeconds(total).padStart(cells - 1)}`, ...rows]
+  return [`${'time'.padEnd(margin)}0${formatTime(total).padStart(cells - 1)}`, ...rows]
 }
 
 type Cell = TraceEvent | 'transfer' | 'wait'
@@ -115,8 +120,8 @@ function eachCell(
   }
 }
 
-/** `12.5 ms`, with three digits that count. */
-export function formatSeconds(seconds: number): string {
+/** `12.5 ms`, with so many digits that count. */
+export function formatSeconds(seconds: number, digits = 3): string {
   if (!Number.isFinite(seconds) || seconds < 0) throw internalError(`a time of ${seconds} s`)
   const units = [
     { unit: 's', scale: 1 },
@@ -125,5 +130,5 @@ export function formatSeconds(seconds: number): string {
   ]
   const { unit, scale } =
     units.find((candidate) => seconds * candidate.scale >= 1) ?? (seconds === 0 ? units[0]! : units.at(-1)!)
-  return `${Number((seconds * scale).toPrecision(3))} ${unit}`
+  return `${Number((seconds * scale).toPrecision(digits))} ${unit}`
 }

@@ -14,7 +14,7 @@ export function writeChromeTrace(trace: Trace): string {
   const head = { format: chromeFormat, version: chromeVersion, ranks: trace.ranks, streams }
   const lanes = assignLanes(trace)
   const lines: string[] = []
-  for (let rank = 0; rank < trace.ranks; rank++) {
+  for (const rank of [...new Set(trace.events.map((event) => event.rank))].sort((a, b) => a - b)) {
     lines.push(metadata('process_name', rank, 0, { name: `rank ${rank}` }))
     lines.push(metadata('process_sort_index', rank, 0, { sort_index: rank }))
   }

@@ -3,9 +3,11 @@ import { MeshwrightError } from '../../base/index.ts'
 import {
   givenParameters,
   type ShapeFlags,
+  type SvgTheme,
   shapeFlags,
   shapeOf,
   shareCostsFlag,
+  themeFlag,
   withParameters,
 } from './flags.ts'
 import type { Measured, Measures } from './measures.ts'
@@ -14,6 +16,7 @@ import type { Subject } from './subject.ts'
 interface CompareFlags extends ShapeFlags {
   readonly costs?: string
   readonly svg?: string | true
+  readonly theme: SvgTheme
   readonly json?: boolean
 }
 
@@ -29,6 +32,7 @@ export function compareCommand(): Command {
     )
       .option(...shareCostsFlag)
       .option('--svg [file]', 'their drawings on one page, to a file or to standard output')
+      .addOption(themeFlag())
       .option('--json', 'one JSON document'),
   ).action(compare)
 }
@@ -52,7 +56,7 @@ async function compare(names: readonly string[], flags: CompareFlags, command: C
   checkSameShape(all)
   if (flags.svg !== undefined) {
     const { putSvg, scheduleSvg } = await import('./picture.ts')
-    putSvg(scheduleSvg(measured, flags.costs === undefined ? 'units' : 'seconds'), flags.svg)
+    putSvg(scheduleSvg(measured, flags.costs === undefined ? 'units' : 'seconds', flags.theme), flags.svg)
     if (flags.svg === true || flags.svg === '-') return
   }
   if (flags.json === true) {
@@ -88,7 +92,11 @@ function takenBy(
 /** A parameter given for all is taken by those that have it; by one at least. */
 function checkTaken(subjects: readonly Subject[], given: Readonly<Record<string, unknown>>): void {
   for (const key of Object.keys(given))
-    if (!subjects.some((subject) => subject.kind === 'generator' && key in takenBy(subject, given)))
+    if (
+      !subjects.some(
+        (subject) => subject.kind === 'generator' && Object.hasOwn(subject.generator.parameters, key),
+      )
+    )
       throw new MeshwrightError('SCHEDULE_PARAMETER', `none of these schedules has a parameter "${key}"`, {
         at: { path: key },
         hint: 'meshwright schedule list says which have which',

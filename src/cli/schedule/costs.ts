@@ -1,31 +1,15 @@
-import { MeshwrightError, type SourcePosition } from '../../base/index.ts'
-import { readWholeFile } from '../../data/index.ts'
 import { readCosts, type StageCosts } from '../../schedule/index.ts'
-import { readStandardInput } from '../standardInput.ts'
+import { inFile, readCostsJson } from '../costsFile.ts'
 
 /** Costs of the stages that are placed so; what a costs file means depends on the command. */
 export type CostsOf = (placement: readonly number[]) => StageCosts
 
-const largestCostsBytes = 2 ** 20
 const unit = { F: 1, I: 1, W: 1 }
 
-/** What `--costs` gives, `-` for standard input: JSON that nobody has looked at. @throws MeshwrightError `SCHEDULE_COSTS` */
+/** What `--costs` gives: JSON that nobody has looked at. @throws MeshwrightError `SCHEDULE_COSTS` */
 export async function readCostsFile(file: string | undefined): Promise<unknown> {
   if (file === undefined) return undefined
-  const bytes =
-    file === '-'
-      ? await readStandardInput('costs', largestCostsBytes)
-      : readWholeFile(file, 'costs', largestCostsBytes)
-  try {
-    return JSON.parse(new TextDecoder().decode(bytes))
-  } catch (cause) {
-    const at = positionOf(file)
-    throw new MeshwrightError('SCHEDULE_COSTS', `the costs are not JSON: ${(cause as Error).message}`, {
-      at,
-      hint: 'such as {"F": 1, "I": 1, "W": 1, "hop": 0}',
-      cause,
-    })
-  }
+  return readCostsJson(file, 'SCHEDULE_COSTS', 'such as {"F": 1, "I": 1, "W": 1, "hop": 0}')
 }
 
 /** The costs of a stage (one chunk), one number or a list by stage. */
@@ -52,24 +36,4 @@ export function chunksByRank(placement: readonly number[]): number[] {
   const chunks = Array.from({ length: Math.max(...placement) + 1 }, () => 0)
   for (const rank of placement) chunks[rank]!++
   return chunks
-}
-
-/** Adds the file to the place of what is wrong. */
-function inFile<T>(file: string | undefined, read: () => T): T {
-  try {
-    return read()
-  } catch (error) {
-    if (!(error instanceof MeshwrightError) || file === undefined) throw error
-    const { code, message, hint, exitCode, at } = error
-    throw new MeshwrightError(code, message, {
-      exitCode,
-      at: { ...positionOf(file), ...at },
-      ...(hint === undefined ? {} : { hint }),
-      cause: error,
-    })
-  }
-}
-
-function positionOf(file: string): SourcePosition {
-  return { file: file === '-' ? 'standard input' : file }
 }

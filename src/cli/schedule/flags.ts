@@ -34,6 +34,14 @@ export const shareCostsFlag = [
   'times of one micro-batch, {"F":1,"I":1,"W":1,"hop":0.1} as JSON, - for standard input: of all chunks of a rank together, one number or a list by rank; a whole backward takes I + W. All F, I and W are 1 if not given',
 ] as const
 
+export type SvgTheme = 'light' | 'dark' | 'auto'
+
+export function themeFlag(): Option {
+  return new Option('--theme <name>', "colours of --svg; auto follows the reader's, where CSS is understood")
+    .choices(['light', 'dark', 'auto'])
+    .default('light')
+}
+
 /** A generator's parameter as a flag. */
 export class ParameterOption extends Option {}
 
@@ -74,18 +82,14 @@ function flagOf(flag: string, rule: ParameterRule): string {
 
 /** Parameters that the command line gives, by flags and by `--set`. */
 export function givenParameters(command: Command): Readonly<Record<string, unknown>> {
-  const given: Record<string, unknown> = {}
-  for (const option of command.options) {
+  const flags = command.options.flatMap((option): [string, unknown][] => {
     const name = option.attributeName()
-    if (!(option instanceof ParameterOption) || command.getOptionValueSource(name) !== 'cli') continue
+    if (!(option instanceof ParameterOption) || command.getOptionValueSource(name) !== 'cli') return []
     const value: unknown = command.getOptionValue(name)
-    given[name] = typeof value === 'string' ? parameterValue(value) : value
-  }
-  for (const text of (command.getOptionValue('set') as readonly string[] | undefined) ?? []) {
-    const [name, value] = splitParameter(text)
-    given[name] = value
-  }
-  return given
+    return [[name, typeof value === 'string' ? parameterValue(value) : value]]
+  })
+  const set = (command.getOptionValue('set') as readonly string[] | undefined) ?? []
+  return Object.fromEntries([...flags, ...set.map(splitParameter)])
 }
 
 /** `chunks=2` as name and value. @throws MeshwrightError `SCHEDULE_PARAMETER` */

@@ -1,52 +1,32 @@
 import { writeFileAtomic } from '../../data/index.ts'
-import { makeScene, sceneToSvg, type Timeline, type TimeUnit, timelineOfTiming } from '../../scene/index.ts'
-import { type DrawOptions, drawTimeline, type ScheduleTiming, type TimedEntry } from '../../schedule/index.ts'
+import {
+  makeScene,
+  type SvgOptions,
+  sceneToSvg,
+  type Timeline,
+  type TimeUnit,
+  timelineOfTiming,
+} from '../../scene/index.ts'
 import { counted } from '../format.ts'
-import { paintPhase } from '../style.ts'
 import { formatShare, formatTime, type Measured, type Measures } from './measures.ts'
 
-/**
- * Ranks x time in characters. Where exact times would make it wider than the screen, the shortest action is one column
- * and times are rounded to it.
- */
-export function drawSchedule({ timing }: Measured): string[] {
-  const digits = String(timing.actors - 1).length
-  const plain: ScheduleTiming = { ...timing, entries: timing.entries.map(withoutUnits) }
-  const options: DrawOptions = {
-    maximumWidth: process.stdout.columns ?? 120,
-    paint: paintPhase,
-    rowName: (rank) => `rank ${String(rank).padStart(digits)}`,
-  }
-  const lines = drawTimeline(plain, options)
-  if (!lines.some(isCut)) return lines
-  const rounded = drawTimeline(plain, { ...options, unit: shortestAction(plain) })
-  return rounded.some(isCut) ? [...rounded, '', '... goes on; --svg draws all of it'] : rounded
-}
-
-const isCut = (line: string): boolean => line.endsWith('...')
-
-/** Units say which micro-batches go together; drawn, they would make every label longer. */
-function withoutUnits(entry: TimedEntry): TimedEntry {
-  return { ...entry, actions: entry.actions.map(({ unit: _, ...action }) => action) }
-}
-
-function shortestAction({ entries, makespan }: ScheduleTiming): number {
-  const lengths = entries.map(({ actions, start, end }) => (end - start) / actions.length)
-  return lengths.reduce((least, one) => (one > 0 && one < least ? one : least), makespan)
-}
-
 /** One SVG document of the schedules, one under the other on one time axis. */
-export function scheduleSvg(all: readonly Measured[], unit: TimeUnit): string {
-  const [only] = all.length === 1 ? all : []
+export function scheduleSvg(
+  all: readonly Measured[],
+  unit: TimeUnit,
+  theme: NonNullable<SvgOptions['theme']>,
+): string {
+  // Names may be long: rows have letters, the title and the notes say which is which.
+  const marks = all.map((_, index) => (all.length === 1 ? '' : `${markOf(index)} `))
   const title =
-    only === undefined
-      ? all.map(({ measures }) => measures.name).join(', ')
-      : `${only.measures.name}: ${counted(only.measures.ranks, 'rank')}, ${counted(only.measures.microbatches, 'micro-batch', 'micro-batches')}`
-  const timelines = all.map(({ made, timing }) =>
+    all.length === 1
+      ? all.map(({ measures }) => describe(measures)).join('')
+      : all.map(({ measures }, index) => marks[index] + measures.name).join(', ')
+  const timelines = all.map(({ made, timing }, index) =>
     timelineOfTiming(made.schedule, timing, {
       title,
       unit,
-      rowLabel: (rank) => (only === undefined ? `${made.name} ${rank}` : `rank ${rank}`),
+      rowLabel: (rank) => `${marks[index]}rank ${rank}`,
     }),
   )
   const timeline: Timeline = {
@@ -54,13 +34,22 @@ export function scheduleSvg(all: readonly Measured[], unit: TimeUnit): string {
     unit,
     rows: timelines.flatMap(({ rows }) => rows),
     end: Math.max(...timelines.map(({ end }) => end)),
-    notes: all.map(({ measures }) => `${only === undefined ? `${measures.name}: ` : ''}${noteOf(measures)}`),
+    notes: all.map(({ measures }, index) => `${marks[index]}${noteOf(measures)}`),
   }
-  return sceneToSvg(makeScene(timeline), { theme: 'auto' })
+  return sceneToSvg(makeScene(timeline), { theme })
 }
 
-function noteOf({ makespan, bubbleFraction, peakActivations, lowerBound }: Measures): string {
-  return `time ${formatTime(makespan)}, lower bound ${formatTime(lowerBound)}; bubble ${formatShare(bubbleFraction)}; at most ${Math.max(...peakActivations)} activations of a stage on a rank.`
+/** A to Z, then numbers. */
+function markOf(index: number): string {
+  return index < 26 ? String.fromCharCode(65 + index) : String(index + 1)
+}
+
+function describe({ name, ranks, microbatches }: Measures): string {
+  return `${name}: ${counted(ranks, 'rank')}, ${counted(microbatches, 'micro-batch', 'micro-batches')}`
+}
+
+function noteOf({ name, makespan, bubbleFraction, peakActivations, lowerBound }: Measures): string {
+  return `${name}: time ${formatTime(makespan)}, lower bound ${formatTime(lowerBound)}; bubble ${formatShare(bubbleFraction)}; at most ${Math.max(...peakActivations)} activations of a stage on a rank.`
 }
 
 /** Writes to the file that `--svg` names, or to standard output where it names none. */

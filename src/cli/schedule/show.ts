@@ -1,7 +1,15 @@
 import { Command, Option } from 'commander'
 import type { CsvDialect } from '../../schedule/index.ts'
 import { wholeNumber } from '../flags.ts'
-import { givenParameters, type ShapeFlags, shapeFlags, shapeOf, withParameters } from './flags.ts'
+import {
+  givenParameters,
+  type ShapeFlags,
+  type SvgTheme,
+  shapeFlags,
+  shapeOf,
+  themeFlag,
+  withParameters,
+} from './flags.ts'
 import type { Measured } from './measures.ts'
 
 interface ShowFlags extends ShapeFlags {
@@ -10,6 +18,7 @@ interface ShowFlags extends ShapeFlags {
   readonly text?: boolean
   readonly csv?: CsvDialect | true
   readonly svg?: string | true
+  readonly theme: SvgTheme
   readonly json?: boolean
 }
 
@@ -43,6 +52,7 @@ export function showScheduleCommand(): Command {
           .preset('compute'),
       )
       .addOption(form('--svg [file]', 'a drawing, to a file or to standard output'))
+      .addOption(themeFlag())
       .addOption(form('--json', 'one JSON document')),
   ).action(show)
 }
@@ -63,7 +73,7 @@ async function show(name: string, flags: ShowFlags, command: Command): Promise<v
     process.stdout.write(printScheduleCsv(whole || made.schedule, { dialect }))
   } else if (flags.svg !== undefined) {
     const { putSvg, scheduleSvg } = await import('./picture.ts')
-    putSvg(scheduleSvg([measured], flags.costs === undefined ? 'units' : 'seconds'), flags.svg)
+    putSvg(scheduleSvg([measured], flags.costs === undefined ? 'units' : 'seconds', flags.theme), flags.svg)
   } else if (flags.json === true) {
     const document = {
       schemaVersion: 1,
@@ -77,7 +87,7 @@ async function show(name: string, flags: ShowFlags, command: Command): Promise<v
 
 async function showLines(measured: Measured, inSeconds: boolean): Promise<string[]> {
   const { formatShare, formatTime, nameWithParameters, overBound } = await import('./measures.ts')
-  const { drawSchedule } = await import('./picture.ts')
+  const { drawSchedule } = await import('./drawing.ts')
   const { counted, formatCount } = await import('../format.ts')
   const { paint } = await import('../style.ts')
   const { measures } = measured
@@ -102,5 +112,7 @@ async function showLines(measured: Measured, inSeconds: boolean): Promise<string
 
 /** Numbers of a few ranks as they are, of many from the least to the most. */
 function byRank(counts: readonly number[]): string {
-  return counts.length <= 16 ? counts.join(' ') : `${Math.min(...counts)} to ${Math.max(...counts)}`
+  const [least, most] = [Math.min(...counts), Math.max(...counts)]
+  if (counts.length <= 8) return counts.join(' ')
+  return least === most ? `${most} x ${counts.length}` : `${least} to ${most}`
 }

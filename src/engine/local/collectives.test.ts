@@ -74,130 +74,23 @@ function expectBits(actual: HostTensor['data'], expected: HostTensor['data']): v
 }
 
 describe('hand-computed collectives', () => {
-  // Rank 0 holds 1..4, rank 1 holds 10..40 by tens; results hold 100s where they do not change.
-  const cases: readonly [operation: string, tail: string, sources: number[][], results: number[][]][] = [
-    [
-      'all-reduce #1 sum',
-      '',
-      [
-        [1, 2],
-        [10, 20],
-      ],
-      [
-        [11, 22],
-        [11, 22],
-      ],
-    ],
-    [
-      'all-reduce #1 max',
-      '',
-      [
-        [1, 20],
-        [10, 2],
-      ],
-      [
-        [10, 20],
-        [10, 20],
-      ],
-    ],
-    [
-      'reduce-scatter #1 sum',
-      '',
-      [
-        [1, 2, 3, 4],
-        [10, 20, 30, 40],
-      ],
-      [
-        [11, 22],
-        [33, 44],
-      ],
-    ],
-    [
-      'all-gather #1',
-      '',
-      [
-        [1, 2],
-        [10, 20],
-      ],
-      [
-        [1, 2, 10, 20],
-        [1, 2, 10, 20],
-      ],
-    ],
-    [
-      'broadcast #1',
-      ' root 1',
-      [
-        [1, 2],
-        [10, 20],
-      ],
-      [
-        [10, 20],
-        [10, 20],
-      ],
-    ],
-    [
-      'reduce #1 sum',
-      ' root 1',
-      [
-        [1, 2],
-        [10, 20],
-      ],
-      [
-        [0, 0],
-        [11, 22],
-      ],
-    ],
-    [
-      'gather #1',
-      ' root 0',
-      [
-        [1, 2],
-        [10, 20],
-      ],
-      [
-        [1, 2, 10, 20],
-        [0, 0, 0, 0],
-      ],
-    ],
-    [
-      'scatter #1',
-      ' root 1',
-      [
-        [1, 2, 3, 4],
-        [10, 20, 30, 40],
-      ],
-      [
-        [10, 20],
-        [30, 40],
-      ],
-    ],
-    [
-      'all-to-all #1',
-      '',
-      [
-        [1, 2, 3, 4],
-        [10, 20, 30, 40],
-      ],
-      [
-        [1, 2, 10, 20],
-        [3, 4, 30, 40],
-      ],
-    ],
-    [
-      'permute #1',
-      ' shift 1',
-      [
-        [1, 2],
-        [10, 20],
-      ],
-      [
-        [10, 20],
-        [1, 2],
-      ],
-    ],
+  // Of both ranks what they hold, and what they get.
+  const cases: readonly [operation: string, tail: string, sources: string, results: string][] = [
+    ['all-reduce #1 sum', '', '1 2, 10 20', '11 22, 11 22'],
+    ['all-reduce #1 max', '', '1 20, 10 2', '10 20, 10 20'],
+    ['reduce-scatter #1 sum', '', '1 2 3 4, 10 20 30 40', '11 22, 33 44'],
+    ['all-gather #1', '', '1 2, 10 20', '1 2 10 20, 1 2 10 20'],
+    ['broadcast #1', ' root 1', '1 2, 10 20', '10 20, 10 20'],
+    ['reduce #1 sum', ' root 1', '1 2, 10 20', '0 0, 11 22'],
+    ['gather #1', ' root 0', '1 2, 10 20', '1 2 10 20, 0 0 0 0'],
+    ['scatter #1', ' root 1', '1 2 3 4, 10 20 30 40', '10 20, 30 40'],
+    ['all-to-all #1', '', '1 2 3 4, 10 20 30 40', '1 2 10 20, 3 4 30 40'],
+    ['permute #1', ' shift 1', '1 2, 10 20', '10 20, 1 2'],
   ]
-  it.each(cases)('%s%s', async (operation, tail, sources, results) => {
+  const numbers = (text: string): number[][] =>
+    text.split(', ').map((of) => of.split(' ').map((number) => Number(number)))
+  it.each(cases)('%s%s', async (operation, tail, given, wanted) => {
+    const [sources, results] = [numbers(given), numbers(wanted)]
     for (const mode of ['', ' +=']) {
       const program = programOf(
         2,

@@ -135,6 +135,7 @@ function parseBuffer(reader: TextReader, known: ReadonlyMap<string, number>): De
   const slots = reader.accept('x') ? reader.number('a number of slots', maximumSlots) : undefined
   const shares = slots === undefined && reader.accept('with') ? reader.known('buffer', known) : undefined
   const state = reader.accept('state')
+  const frozen = state && reader.accept('frozen')
   const tier = reader.accept('host') ? 'host' : 'device'
   const constant = reader.accept('constant') ? { isZero: parseZeros(reader) } : undefined
   const shard = parseShard(reader)
@@ -155,6 +156,7 @@ function parseBuffer(reader: TextReader, known: ReadonlyMap<string, number>): De
     shape,
     tier,
     ...(state ? { state } : {}),
+    ...(frozen ? { frozen } : {}),
     ...(pack.length === 0 ? {} : { pack }),
     ...(constant === undefined ? {} : { constant }),
     ...(shard === undefined ? {} : { shard }),

@@ -33,8 +33,8 @@ function sharersOf({ submeshes, sharedOver }: ProgramMesh, pipeline: number): nu
 }
 
 /**
- * A step that trains leaves a next version of all of its state, made once; one that infers leaves its state alone; one that
- * says itself what it does, makes all of a next version, once, or none.
+ * A step leaves a next version of all of its state, made once, but of what is frozen; one that infers leaves all of its
+ * state alone.
  */
 export function checkState(context: VerifyContext): Finding[] {
   const { roles, program } = context
@@ -70,10 +70,16 @@ function checkStateBuffer(view: RoleView, buffer: number, method: Work['method']
     places: written.map(({ place }) => place),
   })
   if (written.length === 0)
-    return method === 'gradient'
+    return method !== 'infer' && spec.frozen !== true
       ? [complain('STATE_KEPT', `leaves ${spec.name} as it was: the step trains it not at all`)]
       : []
-  if (method === 'infer') return [complain('STATE_CHANGED', `writes ${spec.name} in a step that does not train`)]
+  if (method === 'infer' || spec.frozen === true)
+    return [
+      complain(
+        'STATE_CHANGED',
+        `writes ${spec.name}${spec.frozen === true ? ', which is frozen' : ' in a step that does not train'}`,
+      ),
+    ]
   const rows = spec.shape[0] ?? 1
   let reached = 0
   let gap: number | undefined

@@ -121,8 +121,7 @@ export function listSchedule(
       }
       if ((only === -1 || only === 3 * stage) && f < microbatches && f - i < policy.warmup[stage]!) {
         const ready = arrival(stage, flow.upstream[stage]!, forwards, forwardEnds)
-        if (held[actor]! + 100 + (only === -1 ? later[stage]! : 0) > limit)
-          blocked = Math.min(blocked, ready)
+        if (held[actor]! + 100 + (only === -1 ? later[stage]! : 0) > limit) blocked = Math.min(blocked, ready)
         else if (ready < forward && forward > now) {
           forward = ready
           forwardStage = stage

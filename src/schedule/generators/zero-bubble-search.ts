@@ -41,9 +41,9 @@ function searching(name: string, factor: number, summary: string): ScheduleGener
         kind: 'choice',
         summary: 'how much of an activation is held from I to W, against the limit',
         choices: {
-          third: 'a third: layers that keep attention matrices, which only I needs',
-          half: 'half, as the authors assume where nothing is measured',
-          whole: 'all of it, as peaks of activations are counted elsewhere',
+          third: 'a third: layers that keep their attention matrices, which only I needs',
+          half: 'half: enough is freed by I to reach the printed rates',
+          whole: 'all of it, as reported peaks of activations count it',
         },
         default: 'half',
       },
@@ -81,7 +81,7 @@ function searchSchedule(
 }
 
 /** Most that an actor holds at once, in hundredths of an activation. */
-export function heldPeak(schedule: Schedule, kept: number): number {
+function heldPeak(schedule: Schedule, kept: number): number {
   const effects: Readonly<Record<string, number>> = { F: 100, I: kept - 100, W: -kept, B: -100 }
   let peak = 0
   for (const entries of schedule.actors) {

@@ -69,9 +69,10 @@ export const zeropp: ScheduleGenerator = {
       placement,
       actors: Array.from({ length: actors }, (_, actor) =>
         Array.from({ length: units }, (_, unit) =>
-          (unit === units - 1 ? last : full)[actor]!.map((action) => ({
-            ...action,
-            microbatch: unit * size + action.microbatch,
+          (unit === units - 1 ? last : full)[actor]!.map(({ phase, stage, microbatch }) => ({
+            phase,
+            stage,
+            microbatch: unit * size + microbatch,
             unit,
           })),
         ).flat(),
@@ -131,7 +132,8 @@ function unitActions(graph: StageGraph, split: boolean, costs: StageCosts): Acti
 }
 
 function weightsOf(action: Action): Action {
-  return { ...action, phase: 'W' }
+  const { stage, microbatch } = action
+  return { phase: 'W', stage, microbatch }
 }
 
 /**
