@@ -22,30 +22,52 @@ const { values } = parseArgs({
   },
 })
 
+interface Wire {
+  readonly latency: number
+  readonly bytesPerSecond: number
+}
+
+interface Cluster {
+  readonly title: string
+  readonly inside: Wire
+  readonly between: Wire
+}
+
 /**
- * Nodes of 8 A100: 312 Tflop/s in bf16, of which matrix products of this size reach about half; NVLink inside a node,
- * 600 GB/s both ways together, of which a ring moves about 230 GB/s each way; one 200 Gb/s port for each GPU pair
- * between nodes. Plans have one dtype, and bf16 is not among them: bytes count half.
+ * Nodes of 8 A100: 312 Tflop/s in bf16, of which matrix products of this size reach about half. Plans have one dtype, and
+ * bf16 is not among them: bytes count half.
  */
-const cluster = {
+const node = {
   pipeline: 4,
   data: 8,
   flops: 312e12 * 0.5,
   memoryBytesPerSecond: 1.5e12,
-  inside: { latency: 15e-6, bytesPerSecond: 230e9 },
-  between: { latency: 10e-6, bytesPerSecond: 20e9 },
   byteScale: 0.5,
 } as const
 
-function costs(): CostModel {
+const between = { latency: 10e-6, bytesPerSecond: 20e9 }
+const clusters: readonly Cluster[] = [
+  {
+    title: 'NVLink within a node (a ring moves 230 GB/s each way), one 200 Gb/s port a GPU between nodes',
+    inside: { latency: 15e-6, bytesPerSecond: 230e9 },
+    between,
+  },
+  {
+    title: 'PCIe within a node (20 GB/s), one 200 Gb/s port a GPU between nodes',
+    inside: { latency: 20e-6, bytesPerSecond: 20e9 },
+    between,
+  },
+]
+
+function costs(cluster: Cluster): CostModel {
   const known = new Map<Task, number>()
   const timeOf = (task: Task, bytes: number): number => {
-    if (task.kind !== 'graph') return (bytes * cluster.byteScale) / cluster.memoryBytesPerSecond
+    if (task.kind !== 'graph') return (bytes * node.byteScale) / node.memoryBytesPerSecond
     const cost = graphCost(task.graph)
     // Products at the rate of products; what is elementwise goes by bytes, and is fused with what it follows, mostly.
     return Math.max(
-      cost.flops / cluster.flops,
-      task.name.startsWith('U') ? (cost.bytes * cluster.byteScale) / cluster.memoryBytesPerSecond : 0,
+      cost.flops / node.flops,
+      task.name.startsWith('U') ? (cost.bytes * node.byteScale) / node.memoryBytesPerSecond : 0,
     )
   }
   return {
@@ -57,18 +79,18 @@ function costs(): CostModel {
     },
     transfer: (bytes, link) => {
       const wire = link === 0 ? cluster.inside : cluster.between
-      return { busy: (bytes * cluster.byteScale) / wire.bytesPerSecond, latency: wire.latency, receive: 0 }
+      return { busy: (bytes * node.byteScale) / wire.bytesPerSecond, latency: wire.latency, receive: 0 }
     },
     collective: (operation, payload, members, link) => {
       if (members === 1) return 0
       const wire = link === 0 ? cluster.inside : cluster.between
       return (
         wire.latency +
-        (collectiveWireBytes(operation, payload, members) * cluster.byteScale) / wire.bytesPerSecond
+        (collectiveWireBytes(operation, payload, members) * node.byteScale) / wire.bytesPerSecond
       )
     },
     move: () => 0,
-    link: (ranks) => (new Set(ranks.map((rank) => Math.floor(rank / cluster.data))).size === 1 ? 0 : 1),
+    link: (ranks) => (new Set(ranks.map((rank) => Math.floor(rank / node.data))).size === 1 ? 0 : 1),
   }
 }
 
@@ -78,6 +100,13 @@ interface Candidate {
   readonly schedule: Readonly<Record<string, unknown>>
   readonly zero: unknown
   readonly recompute: 'none' | 'full'
+}
+
+interface Setting {
+  readonly model: Model
+  readonly modelName: string
+  readonly microbatches: number
+  readonly cluster: Cluster
 }
 
 interface Row extends Candidate {
@@ -115,16 +144,16 @@ function candidates(microbatches: number): Candidate[] {
   return made
 }
 
-function simulate(candidate: Candidate, model: Model, modelName: string, microbatches: number): Row | string {
+function simulate(candidate: Candidate, { model, modelName, microbatches, cluster }: Setting): Row | string {
   const { schedule, zero, recompute } = candidate
   const document = {
     meshwright: 1,
     model: modelName,
-    mesh: { pipeline: cluster.pipeline, data: cluster.data },
+    mesh: { pipeline: node.pipeline, data: node.data },
     schedule,
     zero,
     recompute,
-    batch: { samples: microbatches * cluster.data, microbatches },
+    batch: { samples: microbatches * node.data, microbatches },
     sequence: Number(values.sequence),
   }
   try {
@@ -132,14 +161,18 @@ function simulate(candidate: Candidate, model: Model, modelName: string, microba
     const plan = resolvePlan(parsePlan(JSON.stringify(document)), model, {
       blockCosts: blockCosts(graph).blocks,
     })
-    const result = simulateProgram(lowerPlan(plan, model), costs())
-    const peakBytes = Math.max(...result.ranks.map((rank) => rank.peakBytes)) * cluster.byteScale
+    const result = simulateProgram(lowerPlan(plan, model), costs(cluster))
+    const peakBytes = Math.max(...result.ranks.map((rank) => rank.peakBytes)) * node.byteScale
     return { ...candidate, result, peakBytes }
   } catch (error) {
     if (error instanceof MeshwrightError) return `${candidate.name}: ${error.message}`
     throw error
   }
 }
+
+const reading = `## Where it comes from
+
+ZeRO-3 under 1F1B gathers a stage for every action; ZeroPP once for a unit and a direction, so it moves 1 / U of the bytes. Where links hide the gathers of single actions behind the computing of the one before, that saves nothing, and ZeroPP pays for its units: each fills and drains the pipeline, (P - 1) / (U V + P - 1) of its time. Where they do not, a 1F1B plan waits for collectives in every action, and the gain is that waiting. Plans with ZeRO-1 gather once a step, but hold all of their stages' parameters and gradients: they win where that fits.`
 
 const gib = (bytes: number): string => (bytes / 2 ** 30).toFixed(1)
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`
@@ -169,70 +202,85 @@ function cells({ name, recompute, result, peakBytes }: Row): string[] {
     percent(idle.collective),
     gib(peakBytes),
     gib(
-      ((result.bytes.allGather + result.bytes.reduceScatter + result.bytes.allReduce) * cluster.byteScale) /
-        (cluster.pipeline * cluster.data),
+      ((result.bytes.allGather + result.bytes.reduceScatter + result.bytes.allReduce) * node.byteScale) /
+        (node.pipeline * node.data),
     ),
   ]
+}
+
+interface Pair {
+  readonly zeropp: Row
+  /** The fastest of the others that needs no more memory. */
+  readonly other: Row
+  readonly gain: number
+}
+
+function compare(setting: Setting): Pair[] {
+  const rows = candidates(setting.microbatches).flatMap((candidate) => {
+    const row = simulate(candidate, setting)
+    process.stderr.write(typeof row === 'string' ? `left out: ${row}\n` : `${cells(row).join('  ')}\n`)
+    return typeof row === 'string' ? [] : [row]
+  })
+  const fastest = (list: readonly Row[]): Row | undefined =>
+    list.toSorted((a, b) => a.result.stepSeconds - b.result.stepSeconds)[0]
+  const pairs = rows
+    .filter(({ family }) => family === 'zeropp')
+    .flatMap((zeropp): Pair[] => {
+      const other = fastest(
+        rows.filter(({ family, peakBytes }) => family === '1f1b' && peakBytes <= zeropp.peakBytes),
+      )
+      if (other === undefined) return []
+      return [{ zeropp, other, gain: other.result.stepSeconds / zeropp.result.stepSeconds - 1 }]
+    })
+  const isBeaten = ({ zeropp }: Pair): boolean =>
+    pairs.some(
+      ({ zeropp: better }) =>
+        better.peakBytes <= zeropp.peakBytes && better.result.stepSeconds < zeropp.result.stepSeconds,
+    )
+  return pairs.filter((pair) => !isBeaten(pair)).sort((a, b) => a.zeropp.peakBytes - b.zeropp.peakBytes)
+}
+
+function section({ title }: Cluster, pairs: readonly Pair[]): string {
+  const header = [
+    'plan',
+    'step s',
+    'warm-up, drain',
+    'for transfers',
+    'for collectives',
+    'peak GiB',
+    'wire GiB a rank',
+  ]
+  const lines = pairs.flatMap(({ zeropp, other, gain }) => [
+    cells(zeropp),
+    cells(other),
+    [`gain of ZeroPP ${percent(gain)}`, '', '', '', '', '', ''],
+  ])
+  return [`## ${title}`, markdownTable(header, lines, (column) => column > 0)].join('\n\n')
 }
 
 const microbatches = Number(values.microbatches)
 const modelName = String(values.model)
 const model = modelFromShortName(modelName)
-const rows: Row[] = []
-for (const candidate of candidates(microbatches)) {
-  const row = simulate(candidate, model, modelName, microbatches)
-  if (typeof row === 'string') process.stderr.write(`left out: ${row}\n`)
-  else {
-    rows.push(row)
-    process.stderr.write(`${cells(row).join('  ')}\n`)
-  }
-}
-
-const fastest = (list: readonly Row[]): Row | undefined =>
-  list.toSorted((a, b) => a.result.stepSeconds - b.result.stepSeconds)[0]
-/** For each ZeroPP plan, the fastest of the others that needs no more memory. */
-const pairs = rows
-  .filter(({ family }) => family === 'zeropp')
-  .flatMap((zeropp) => {
-    const other = fastest(
-      rows.filter(({ family, peakBytes }) => family === '1f1b' && peakBytes <= zeropp.peakBytes),
-    )
-    return other === undefined
-      ? []
-      : [{ zeropp, other, gain: other.result.stepSeconds / zeropp.result.stepSeconds - 1 }]
-  })
-// At each memory only the fastest ZeroPP is worth a line.
-const frontier = pairs
-  .filter(
-    ({ zeropp }) =>
-      !pairs.some(
-        ({ zeropp: better }) =>
-          better.peakBytes <= zeropp.peakBytes && better.result.stepSeconds < zeropp.result.stepSeconds,
-      ),
-  )
-  .sort((a, b) => a.zeropp.peakBytes - b.zeropp.peakBytes)
-
-const header = [
-  'plan',
-  'step s',
-  'warm-up, drain',
-  'for transfers',
-  'for collectives',
-  'peak GiB',
-  'wire GiB a rank',
-]
-const lines = frontier.flatMap(({ zeropp, other, gain }) => [
-  ...[cells(zeropp), cells(other)],
-  [`gain ${percent(gain)}`, '', '', '', '', '', ''],
-])
+const found = clusters.map((cluster) => ({
+  cluster,
+  pairs: compare({ model, modelName, microbatches, cluster }),
+}))
 const page = `${[
   '# ZeroPP against 1F1B at equal memory, simulated',
-  `${modelName}, sequence ${values.sequence}, ${microbatches} micro-batches of one sample a replica, on ${cluster.pipeline} nodes of ${cluster.data} A100: ZeRO within a node, the pipeline between nodes. Each pair is a ZeroPP plan on the frontier of time and memory, and the fastest plan built on 1F1B (plain or interleaved, ZeRO 1 to 3, with or without recomputation) that needs no more memory. Columns in the middle: share of all ranks' time spent waiting.`,
-  markdownTable(header, lines, (column) => column > 0),
+  'Written by `npm run bench:zeropp -- --out docs/zeropp.md`. Do not edit: run it again.',
+  `${modelName}, sequence ${values.sequence}, ${microbatches} micro-batches of one sample a replica, on ${node.pipeline} nodes of ${node.data} A100 at half their peak rate: ZeRO within a node, the pipeline between nodes. Each pair is a ZeroPP plan on the frontier of time and memory, and under it the fastest plan built on 1F1B (plain or interleaved, ZeRO 1 to 3, with or without full recomputation) that needs no more memory. The columns in the middle say which share of all ranks' time goes by waiting; memory is parameters, gradients, optimizer state and activations of the fullest rank.`,
+  ...found.map(({ cluster, pairs }) => section(cluster, pairs)),
+  reading,
 ].join('\n\n')}\n`
 process.stdout.write(
   values.json
-    ? `${JSON.stringify({ schemaVersion: 1, pairs: frontier.map(({ zeropp, other, gain }) => ({ zeropp: zeropp.name, other: other.name, gain })) })}\n`
+    ? `${JSON.stringify({
+        schemaVersion: 1,
+        clusters: found.map(({ cluster, pairs }) => ({
+          title: cluster.title,
+          pairs: pairs.map(({ zeropp, other, gain }) => ({ zeropp: zeropp.name, other: other.name, gain })),
+        })),
+      })}\n`
     : page,
 )
 if (values.out !== undefined) writeFileSync(values.out, page)

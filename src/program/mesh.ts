@@ -1,5 +1,5 @@
 import { internalError } from '../base/index.ts'
-import type { Group, Peer, Program, ProgramMesh, Role } from './types.ts'
+import type { Group, MeshAxis, Peer, Program, ProgramMesh, Role } from './types.ts'
 
 /** Coordinates of one rank: the pipeline coordinate, and one number for each axis of its sub-mesh. */
 export interface Coordinates {
@@ -10,6 +10,11 @@ export interface Coordinates {
 /** Whether ranks along an axis do the same to samples of their own. Along any other they share the work on one sample. */
 export function isReplicaAxis(name: string): boolean {
   return name === 'data' || name.startsWith('data.')
+}
+
+/** How many replicas the axes of a sub-mesh make. */
+export function replicaCount(axes: readonly MeshAxis[]): number {
+  return axes.reduce((count, { name, size }) => (isReplicaAxis(name) ? count * size : count), 1)
 }
 
 /** Ranks of the sub-mesh at `pipeline`: the first, and how many. */

@@ -201,6 +201,34 @@ const column = (values: readonly number[]): Matrix => values.map((value) => [val
 
 /** By the number of the system. */
 export const specimenRuns: Readonly<Record<string, SpecimenRun>> = {
+  '01': {
+    steps: 2,
+    tokens: eight,
+    scalars: { learningRate: rate },
+    wanted: ({ state, tokens }) => {
+      const weights = ['a', 'b', 'c', 'e'].map((name) => matrix(state[`${name}.weight`]!, name === 'e' ? 1 : 2))
+      const parts = batches(tokens).map((x) => {
+        const values = [x]
+        for (const weight of weights) values.push(product(values.at(-1)!, weight))
+        let cotangent = values.at(-1)!
+        const gradients = weights.map((): Matrix => [])
+        for (let stage = 3; stage >= 0; stage--) {
+          gradients[stage] = product(transposed(values[stage]!), cotangent)
+          cotangent = product(cotangent, transposed(weights[stage]!))
+        }
+        return { loss: halfSquares(values.at(-1)!), gradients }
+      })
+      return {
+        scalars: { loss: parts.reduce((sum, { loss }) => sum + loss, 0) },
+        state: Object.fromEntries(
+          ['a', 'b', 'c', 'e'].map((name, stage) => [
+            `${name}.weight`,
+            descent(state[`${name}.weight`]!, total(parts.map(({ gradients }) => gradients[stage]!)), rate),
+          ]),
+        ),
+      }
+    },
+  },
   '02': {
     steps: 2,
     scalars: { learningRate: rate },

@@ -1,5 +1,5 @@
 import { internalError } from '../../base/index.ts'
-import { formatInstruction, readInstruction } from '../../program/index.ts'
+import { type Role, readInstruction } from '../../program/index.ts'
 import {
   type CriticalStep,
   type IdleSeconds,
@@ -7,6 +7,7 @@ import {
   type TransferSlack,
   transferSlack,
 } from '../../simulate/index.ts'
+import { describeInstruction } from '../../trace/index.ts'
 
 /** Idle time of all ranks by its reason, as shares of ranks x step; they add up to `idleFraction`. */
 export function idleShares({ ranks, stepSeconds }: SimulationResult): Omit<IdleSeconds, 'total'> {
@@ -61,12 +62,16 @@ function phaseOf(result: SimulationResult, { kind, rank, instruction }: Critical
   return actions[run.action]?.phase ?? null
 }
 
-/** An instruction of a rank that was simulated, as the program's text form has it. */
-export function instructionText(result: SimulationResult, rank: number, instruction: number): string {
-  return formatInstruction(result.program, roleOf(result, rank), instruction).trim().replaceAll(/ +/g, ' ')
+/** An instruction of a rank that was simulated, in a few words. */
+export function instructionText(result: SimulationResult, rank: number, index: number): string {
+  const role = roleOf(result, rank)
+  const instruction = readInstruction(role.code, index)
+  if (instruction.kind === 'free') throw internalError('a free takes no time')
+  const { name, phase, stage, microbatch } = describeInstruction(result.program, role, instruction)
+  return phase === undefined ? name : `${phase}${microbatch} of stage ${stage}`
 }
 
-function roleOf({ program, ranks }: SimulationResult, rank: number): SimulationResult['program']['roles'][number] {
+function roleOf({ program, ranks }: SimulationResult, rank: number): Role {
   const role = program.roles[ranks.find((one) => one.rank === rank)?.role ?? -1]
   if (role === undefined) throw internalError(`rank ${rank} was not simulated`)
   return role
@@ -82,7 +87,7 @@ export interface Transfers {
 }
 
 export interface NamedSlack extends TransferSlack {
-  /** What sends it, as the program's text form has it. */
+  /** What sends it. */
   readonly send: string
 }
 

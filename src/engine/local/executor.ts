@@ -1,4 +1,5 @@
 import { assertNever, internalError } from '../../base/index.ts'
+import { isFloat } from '../../graph/index.ts'
 import {
   coordinatesOf,
   groupRanks,
@@ -64,6 +65,7 @@ export class Executor {
     )
     this.acts = instructions.map((instruction) => this.bindAct(instruction))
     this.carries = this.bindCarries()
+    if (setup.noise) this.fillWithNoise()
     this.fillConstants()
   }
 
@@ -227,6 +229,22 @@ export class Executor {
       const filler = buffer.constant.isZero.every((axis) => (coordinates[axis] ?? 0) === 0) ? 1 : 0
       for (let slot = 0; slot < role.pools[buffer.pool]!.slots; slot++)
         placeData(this.memory, this.arena.slot(index, slot)).fill(filler)
+    })
+  }
+
+  /** Positive, as variances and probabilities are. A linear congruential generator (Numerical Recipes' constants). */
+  private fillWithNoise(): void {
+    const { role } = this.setup
+    let word = 1
+    role.buffers.forEach((buffer, index) => {
+      if (!isFloat(buffer.dtype)) return
+      for (let slot = 0; slot < role.pools[buffer.pool]!.slots; slot++) {
+        const data = placeData(this.memory, this.arena.slot(index, slot))
+        for (let at = 0; at < data.length; at++) {
+          word = (Math.imul(word, 1664525) + 1013904223) >>> 0
+          data[at] = (word + 1) / 2 ** 36
+        }
+      }
     })
   }
 

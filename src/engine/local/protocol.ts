@@ -25,6 +25,7 @@ export interface WorkerSetup {
   readonly layout: HostLayout
   readonly checkFinite: boolean
   readonly spin: SpinTimes
+  readonly noise: boolean
   readonly fault: Fault | undefined
 }
 

@@ -24,6 +24,8 @@ export interface LocalEngineOptions {
   readonly checkFinite?: boolean
   /** A step in which no rank gets on for so long, while one waits, has hung. Default 300. */
   readonly hangSeconds?: number
+  /** For timing: what no one fills begins as small positive numbers, the same in every run, not as zeros. Default false. */
+  readonly noise?: boolean
   /** For tests of faults. */
   readonly faults?: Fault
 }
@@ -67,6 +69,7 @@ export async function createLocalEngine(program: Program, options: LocalEngineOp
       layout,
       checkFinite: options.checkFinite ?? true,
       spin: spinTimes(roles.length),
+      noise: options.noise ?? false,
       fault: options.faults?.rank === rank ? options.faults : undefined,
     }),
   )

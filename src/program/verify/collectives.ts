@@ -27,8 +27,7 @@ export function checkCollectives({ ranks }: VerifyContext): Finding[] {
   const meetings = new Map<string, Meeting>()
   const findings: Finding[] = []
   for (const { rank, view, groups } of ranks)
-    view.instructions.forEach((instruction, index) => {
-      if (instruction.kind !== 'collective') return
+    for (const [index, instruction] of view.each('collective')) {
       const { collective: id, group, operation, reduce, parts, root, shift } = instruction
       const expected = groups[group] ?? []
       const key = `${id} ${group} ${expected[0]}`
@@ -57,7 +56,7 @@ export function checkCollectives({ ranks }: VerifyContext): Finding[] {
         what: `${operation}${reduce === undefined ? '' : ` ${reduce}`}${details.join('')} of ${dtypes.join(', ')}`,
         value: parts.map(({ source }) => sharedName(view.role, source)).join(' and '),
       })
-    })
+    }
   return mergeAlike([...findings, ...[...meetings.values()].flatMap(checkMeeting)])
 }
 

@@ -1,6 +1,9 @@
 import { type Action, phases } from '../../schedule/index.ts'
-import type { Instruction, Program, Role, Task } from '../types.ts'
+import type { Program, Task } from '../types.ts'
 import type { RankView } from './ranks.ts'
+import type { RoleView } from './roleView.ts'
+
+export type { RoleView }
 
 export interface InstructionPlace {
   /** Index into `Program.roles`. */
@@ -40,14 +43,6 @@ export interface Finding {
   readonly cycle?: readonly CycleEdge[]
 }
 
-/** A role with its instructions as objects, and the ranks that follow it. */
-export interface RoleView {
-  readonly index: number
-  readonly role: Role
-  readonly ranks: readonly number[]
-  readonly instructions: readonly Instruction[]
-}
-
 export interface VerifyContext {
   readonly program: Program
   readonly roles: readonly RoleView[]
@@ -60,7 +55,7 @@ export interface VerifyContext {
 
 /** Which action an instruction is for, to be spread into a finding. */
 export function actionOf(view: RoleView, instruction: number): { stage?: number; microbatch?: number } {
-  const item = view.instructions[instruction]
+  const item = view.instruction(instruction)
   if (item?.kind !== 'run' || item.action === undefined) return {}
   const action = view.role.actions[item.action]
   return action === undefined ? {} : { stage: action.stage, microbatch: action.microbatch }

@@ -14,7 +14,7 @@ export function findingAt(
   fix: string,
 ): Finding {
   const { role } = view
-  const instruction = view.instructions[index]
+  const instruction = view.instruction(index)
   const action = instruction?.kind === 'run' ? role.actions[instruction.action ?? -1] : undefined
   const label = action === undefined ? '' : ` (${formatAction(action)})`
   return {

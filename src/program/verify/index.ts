@@ -1,17 +1,17 @@
-import { readInstructions } from '../columns.ts'
 import { roleRanks } from '../mesh.ts'
 import type { Program } from '../types.ts'
 import { checkActions } from './actions.ts'
 import { checkBindings } from './bindings.ts'
 import { checkCollectives } from './collectives.ts'
 import { checkBufferedDeadlock, checkDeadlock, checkOneQueue } from './deadlock.ts'
-import type { Finding, RoleView, VerifyContext } from './finding.ts'
+import type { Finding, VerifyContext } from './finding.ts'
 import { checkLifetimes } from './lifetimes.ts'
 import { checkNorm, hasNorm } from './norm.ts'
 import { checkOutside } from './outside.ts'
 import { checkTypes } from './ports.ts'
 import { rankViews } from './ranks.ts'
 import { checkMemory, checkState } from './resources.ts'
+import { RoleView } from './roleView.ts'
 import { checkRoles } from './roles.ts'
 import { checkShards } from './shards.ts'
 import { checkSums } from './sums.ts'
@@ -154,12 +154,7 @@ const findingLimit = 100
 /** Asks every invariant. What is proven is about this Program under our engines. */
 export function verifyProgram(program: Program, options: VerifyOptions = {}): Verification {
   const roles = program.roles.map(
-    (role, index): RoleView => ({
-      index,
-      role,
-      ranks: roleRanks(program.mesh, role),
-      instructions: readInstructions(role.code),
-    }),
+    (role, index) => new RoleView(index, role, roleRanks(program.mesh, role)),
   )
   const context: VerifyContext = {
     program,

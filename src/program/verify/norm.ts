@@ -1,4 +1,5 @@
 import { firstGap, operandRows, overlap } from '../accesses.ts'
+import { isReplicaAxis } from '../mesh.ts'
 import type { BufferSpec, PackEntry, Region, Role } from '../types.ts'
 import {
   type Finding,
@@ -7,7 +8,7 @@ import {
   type RoleView,
   type VerifyContext,
 } from './finding.ts'
-import { findingAt } from './findingAt.ts'
+import { findingAt, type Run } from './findingAt.ts'
 import { isGradients } from './outside.ts'
 import { heldRegion } from './packs.ts'
 import { undeclared } from './terms.ts'
@@ -34,11 +35,12 @@ export function checkNorm(context: VerifyContext): Finding[] {
     const { role } = view
     const findings: Finding[] = []
     const counted = new Map<number, (Region & { readonly place: InstructionPlace })[]>()
-    view.instructions.forEach((instruction, index) => {
-      if (instruction.kind !== 'run' || !isSumOfSquares(program.tasks[instruction.task])) return
+    for (const index of view.of('run')) {
+      if (!isSumOfSquares(program.tasks[view.code.target[index]!])) continue
+      const instruction = view.instruction(index) as Run
       const [source, owner] = instruction.reads
       const buffer = source === undefined ? undefined : role.values[source.value]?.buffer
-      if (source === undefined || owner === undefined || buffer === undefined) return
+      if (source === undefined || owner === undefined || buffer === undefined) continue
       const place = { role: view.index, instruction: index }
       counted.set(buffer, [...(counted.get(buffer) ?? []), { ...operandRows(role, source), place }])
       if (!isGradients(role.buffers[buffer]!))
@@ -57,7 +59,7 @@ export function checkNorm(context: VerifyContext): Finding[] {
             'take a constant that is 1 where every replica axis is 0',
           ),
         )
-    })
+    }
     role.buffers.forEach((buffer, index) => {
       if (isGradients(buffer)) findings.push(...checkCounted(view, buffer, counted.get(index) ?? []))
       if (buffer.name === sum)
@@ -74,12 +76,14 @@ function isOwner(
   buffer: BufferSpec | undefined,
   shares: readonly string[],
 ): boolean {
-  const axes = program.mesh.submeshes[role.pipeline]!.filter(({ name }) => !shares.includes(name))
+  const axes = program.mesh.submeshes[role.pipeline]!.filter(
+    ({ name }) => !shares.includes(name) && isReplicaAxis(name),
+  )
   const zeros = buffer?.constant?.isZero
   if (zeros === undefined) return false
   return (
     axes.every(({ name, size }) => size === 1 || zeros.includes(name)) &&
-    zeros.every((zero) => axes.some(({ name }) => name === zero))
+    zeros.every((zero) => !isReplicaAxis(zero) || axes.some(({ name }) => name === zero))
   )
 }
 

@@ -1,5 +1,5 @@
-import { valueAccesses } from '../accesses.ts'
-import type { BufferSpec, Role } from '../types.ts'
+import { columnAccess, columnKinds, visitColumnAccesses } from '../columnAccesses.ts'
+import type { BufferSpec } from '../types.ts'
 import type { Finding, InstructionPlace, RoleView, VerifyContext } from './finding.ts'
 import { findingAt } from './findingAt.ts'
 
@@ -8,15 +8,14 @@ const results: readonly string[] = ['loss', 'gradientNorm']
 
 /** Ports are filled from, and fill, the buffers of their names; every result leaves the step once. */
 export function checkOutside(context: VerifyContext): Finding[] {
-  const made = new Set(context.roles.flatMap(({ role, instructions }) => madeNames(role, instructions)))
+  const made = new Set(context.roles.flatMap(madeNames))
   const findings: Finding[] = []
   for (const view of context.roles)
-    view.instructions.forEach((instruction, index) => {
-      if (instruction.kind !== 'move') return
+    for (const [index, instruction] of view.each('move')) {
       const { role } = view
       const instance = role.values[instruction.value]
       const buffer = role.buffers[instance?.buffer ?? -1]
-      if (instance === undefined || buffer === undefined) return
+      if (instance === undefined || buffer === undefined) continue
       const { port, direction } = instruction
       const isIts = port === 'gradients' && direction === 'out' ? isGradients(buffer) : buffer.name === port
       if (!isIts || instance.step !== undefined)
@@ -41,7 +40,7 @@ export function checkOutside(context: VerifyContext): Finding[] {
             'let all ranks take it from outside, or all make it',
           ),
         )
-    })
+    }
   return [
     ...findings,
     ...results.flatMap((port) => checkResult(context, port, ({ name }) => name === port, made.has(port))),
@@ -50,12 +49,14 @@ export function checkOutside(context: VerifyContext): Finding[] {
 }
 
 /** Names of buffers that runs and receives write. */
-function madeNames(role: Role, instructions: RoleView['instructions']): string[] {
+function madeNames({ role, code, values }: RoleView): string[] {
   const buffers = new Set<number>()
-  for (const instruction of instructions)
-    if (instruction.kind === 'run' || instruction.kind === 'exchange')
-      for (const { kind, value } of valueAccesses(instruction))
-        if (kind !== 'read') buffers.add(role.values[value]?.buffer ?? -1)
+  const visit = (value: number, _region: number, access: number): void => {
+    if (access !== columnAccess.read) buffers.add(values.buffer[value] ?? -1)
+  }
+  for (let index = 0; index < code.length; index++)
+    if (code.kind[index] === columnKinds.run || code.kind[index] === columnKinds.exchange)
+      visitColumnAccesses(code, index, visit)
   return [...buffers].flatMap((buffer) => role.buffers[buffer]?.name ?? [])
 }
 
@@ -113,15 +114,18 @@ function checkGradients({ roles }: VerifyContext): Finding[] {
 }
 
 function givenPlaces(
-  { index: roleIndex, role, instructions }: RoleView,
+  view: RoleView,
   port: string,
   test: (buffer: BufferSpec) => boolean,
 ): InstructionPlace[] {
-  return instructions.flatMap((instruction, index) => {
-    if (instruction.kind !== 'move' || instruction.direction !== 'out' || instruction.port !== port) return []
-    const buffer = role.buffers[role.values[instruction.value]?.buffer ?? -1]
-    return buffer !== undefined && test(buffer) ? [{ role: roleIndex, instruction: index }] : []
-  })
+  const { role } = view
+  const places: InstructionPlace[] = []
+  for (const [index, { direction, port: given, value }] of view.each('move')) {
+    const buffer = role.buffers[role.values[value]?.buffer ?? -1]
+    if (direction === 'out' && given === port && buffer !== undefined && test(buffer))
+      places.push({ role: view.index, instruction: index })
+  }
+  return places
 }
 
 /** Gradients of a stage's parameters. */

@@ -21,12 +21,7 @@ function codes(program: Program, ranksInFull: number): string[] {
 
 function looked(program: Program): number[] {
   const roles = program.roles.map(
-    (role, index): RoleView => ({
-      index,
-      role,
-      ranks: roleRanks(program.mesh, role),
-      instructions: readInstructions(role.code),
-    }),
+    (role, index) => new RoleView(index, role, roleRanks(program.mesh, role)),
   )
   return rankViews(program, roles, 0).map(({ rank }) => rank)
 }

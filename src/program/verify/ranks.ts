@@ -40,7 +40,8 @@ export function rankViews(
     part === mesh ? rank : rankAt(mesh, coordinatesOf(part, rank))!
   const members = memberFinder(part, wholeRank)
   return roles.flatMap((view) => {
-    const used = new Set(view.instructions.map((item) => (item.kind === 'collective' ? item.group : -1)))
+    const used = new Set<number>()
+    for (const [, { group }] of view.each('collective')) used.add(group)
     return roleRanks(part, view.role).map((rank): RankView => {
       const own = coordinatesOf(part, rank)
       return {

@@ -1,4 +1,5 @@
-import { arenaBytes, operandRows, valueAccesses } from '../accesses.ts'
+import { arenaBytes, operandRows } from '../accesses.ts'
+import { columnAccess, visitColumnAccesses } from '../columnAccesses.ts'
 import type { ProgramMesh, Region, Work } from '../types.ts'
 import type { Finding, InstructionPlace, RoleView, VerifyContext } from './finding.ts'
 import { checkOwners, checkPackLayouts } from './packs.ts'
@@ -40,27 +41,45 @@ export function checkState(context: VerifyContext): Finding[] {
   const { roles, program } = context
   const { method } = program.work
   return [
-    ...roles.flatMap((view) =>
-      view.role.buffers.flatMap((buffer, index) =>
-        buffer.state === true ? checkStateBuffer(view, index, method) : [],
-      ),
-    ),
+    ...roles.flatMap((view) => {
+      const written = writtenState(view)
+      return view.role.buffers.flatMap((buffer, index) =>
+        buffer.state === true ? checkStateBuffer(view, index, method, written.get(index) ?? []) : [],
+      )
+    }),
     ...checkPackLayouts(context),
     ...checkOwners(context),
   ]
 }
 
-function checkStateBuffer(view: RoleView, buffer: number, method: Work['method']): Finding[] {
+interface Written extends Region {
+  readonly place: InstructionPlace
+}
+
+/** What is written of next versions, by buffer. */
+function writtenState({ role, code, values, index: roleIndex }: RoleView): Map<number, Written[]> {
+  const written = new Map<number, Written[]>()
+  let instruction = 0
+  const visit = (value: number, region: number, access: number): void => {
+    if (access !== columnAccess.write || values.step[value] !== 1) return
+    const rows = operandRows(role, region < 0 ? { value } : { value, region })
+    const buffer = values.buffer[value]!
+    const known = written.get(buffer) ?? []
+    written.set(buffer, known)
+    known.push({ ...rows, place: { role: roleIndex, instruction } })
+  }
+  for (; instruction < code.length; instruction++) visitColumnAccesses(code, instruction, visit)
+  return written
+}
+
+function checkStateBuffer(
+  view: RoleView,
+  buffer: number,
+  method: Work['method'],
+  written: Written[],
+): Finding[] {
   const { role } = view
   const spec = role.buffers[buffer]!
-  const written: (Region & { readonly place: InstructionPlace })[] = []
-  view.instructions.forEach((instruction, index) => {
-    for (const access of valueAccesses(instruction)) {
-      const instance = role.values[access.value]
-      if (access.kind !== 'write' || instance?.buffer !== buffer || instance.step !== 1) continue
-      written.push({ ...operandRows(role, access), place: { role: view.index, instruction: index } })
-    }
-  })
   written.sort((a, b) => a.start - b.start)
   const complain = (code: string, message: string): Finding => ({
     code,

@@ -22,8 +22,7 @@ export function checkShards(context: VerifyContext): Finding[] {
   const { program, roles } = context
   return roles.flatMap((view) => [
     ...checkDealt(context, view.role, view.ranks),
-    ...view.instructions.flatMap((instruction, index): Finding[] => {
-      if (instruction.kind !== 'collective') return []
+    ...[...view.each('collective')].flatMap(([index, instruction]): Finding[] => {
       const { operation, group, parts } = instruction
       if (operation !== 'allGather' && operation !== 'reduceScatter') return []
       const axes = program.groups[group]?.axes ?? []

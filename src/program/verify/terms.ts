@@ -1,7 +1,8 @@
-import { submeshRanks } from '../mesh.ts'
-import type { BufferSpec, Group, Program, ProgramMesh, Role } from '../types.ts'
+import { columnAccess, visitColumnAccesses } from '../columnAccesses.ts'
+import { isReplicaAxis, replicaCount } from '../mesh.ts'
+import type { BufferSpec, Group, Program, ProgramMesh } from '../types.ts'
 import { type Finding, isOncePerStep, isSumOfSquares, type RoleView, type VerifyContext } from './finding.ts'
-import type { Run } from './findingAt.ts'
+import { absent } from './roleView.ts'
 
 /** A tensor that some rank adds up over micro-batches. */
 interface Accumulated {
@@ -47,7 +48,7 @@ export function undeclared(
   pipelines: ReadonlySet<number>,
 ): Finding[] {
   const places = [...pipelines].sort((a, b) => a - b)
-  const count = places.reduce((sum, pipeline) => sum + submeshRanks(mesh, pipeline).count, 0)
+  const count = places.reduce((sum, pipeline) => sum + replicaCount(mesh.submeshes[pipeline]!), 0)
   const group = groups.find(({ name }) => name === declared)
   if (declared === undefined ? count === 1 : group !== undefined && spans(mesh, group, pipelines)) return []
   const where = `all ${count} ranks at pipeline=${places.join(', ')}`
@@ -62,10 +63,12 @@ export function undeclared(
   ]
 }
 
-/** Whether a group has exactly the ranks at `pipelines`, in one piece. */
+/** Whether a group has exactly the replicas at `pipelines`, in one piece. Along axes that are none it may or may not go. */
 function spans({ submeshes }: ProgramMesh, { axes, pipelines }: Group, wanted: ReadonlySet<number>): boolean {
   const isWhole = [...wanted].every((pipeline) =>
-    submeshes[pipeline]!.every(({ name, size }) => size === 1 || axes.includes(name)),
+    submeshes[pipeline]!.every(
+      ({ name, size }) => size === 1 || axes.includes(name) || !isReplicaAxis(name),
+    ),
   )
   const members = axes.includes('pipeline') ? (pipelines ?? submeshes.map((_, index) => index)) : undefined
   if (members === undefined) return isWhole && wanted.size === 1
@@ -76,15 +79,14 @@ function spans({ submeshes }: ProgramMesh, { axes, pipelines }: Group, wanted: R
 function accumulatedOf({ tasks }: Program, view: RoleView): Accumulated[] {
   const { role } = view
   const buffers = new Set<number>()
-  for (const instruction of view.instructions) {
-    if (instruction.kind !== 'run' || !isOfMicrobatch(role, instruction)) continue
-    if (tasks[instruction.task]?.kind !== 'graph') continue
-    for (const { value } of instruction.writes) {
-      const instance = role.values[value]
-      if (instance !== undefined && instance.microbatch === undefined && instance.step === undefined)
-        buffers.add(instance.buffer)
-    }
+  const { code, values } = view
+  const visit = (value: number, _region: number, access: number): void => {
+    if (access !== columnAccess.read && values.microbatch[value] === absent && values.step[value] === absent)
+      buffers.add(values.buffer[value]!)
   }
+  for (const index of view.of('run'))
+    if (isOfMicrobatch(view, index) && tasks[code.target[index]!]?.kind === 'graph')
+      visitColumnAccesses(code, index, visit)
   return [...buffers].flatMap((index): Accumulated[] => {
     const buffer = role.buffers[index]
     if (buffer === undefined) return []
@@ -102,19 +104,19 @@ function accumulatedOf({ tasks }: Program, view: RoleView): Accumulated[] {
 function groundless({ tasks }: Program, view: RoleView): Finding[] {
   const { role } = view
   const whole = new Set<number>()
-  for (const instruction of view.instructions) {
-    if (instruction.kind === 'move' || instruction.kind === 'free' || instruction.kind === 'collective')
-      continue
-    const isTerm = (value: number): boolean =>
-      instruction.kind === 'run' &&
-      (isSumOfSquares(tasks[instruction.task]) ||
-        (isOfMicrobatch(role, instruction) && role.values[value]?.microbatch === undefined))
-    const written =
-      instruction.kind === 'run'
-        ? instruction.writes
-        : instruction.parts.filter(({ direction }) => direction === 'recv')
-    for (const { value } of written) if (!isTerm(value)) whole.add(role.values[value]?.buffer ?? -1)
+  const { code, values } = view
+  let addsOwn = false
+  const visit = (value: number, _region: number, access: number): void => {
+    if (access === columnAccess.read || (addsOwn && (values.microbatch[value] ?? absent) === absent)) return
+    whole.add(values.buffer[value] ?? -1)
   }
+  for (const index of view.of('run')) {
+    if (isSumOfSquares(tasks[code.target[index]!])) continue
+    addsOwn = isOfMicrobatch(view, index)
+    visitColumnAccesses(code, index, visit)
+  }
+  addsOwn = false
+  for (const index of view.of('exchange')) visitColumnAccesses(code, index, visit)
   return role.buffers.flatMap((buffer, index): Finding[] => {
     const said = buffer.sumOver !== undefined || buffer.pack?.some(({ sumOver }) => sumOver !== undefined)
     const isTwice = buffer.sumOver !== undefined && buffer.pack?.some(({ sumOver }) => sumOver !== undefined)
@@ -132,7 +134,7 @@ function groundless({ tasks }: Program, view: RoleView): Finding[] {
 }
 
 /** Whether a run does its stage's work for one micro-batch. */
-function isOfMicrobatch({ actions }: Role, { action: index }: Run): boolean {
-  const action = index === undefined ? undefined : actions[index]
+function isOfMicrobatch(view: RoleView, run: number): boolean {
+  const action = view.role.actions[view.actionOf(run)]
   return action !== undefined && !isOncePerStep(action)
 }

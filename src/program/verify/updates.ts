@@ -8,17 +8,20 @@ import { entryRegion, localSegments } from './packs.ts'
 
 /** Runs that are for no micro-batch of the schedule: updates, sums of cotangents, what makes scalars of scalars, kernels. */
 export function checkUpdates(context: VerifyContext, view: RoleView): Finding[] {
-  return view.instructions.flatMap((instruction, index): Finding[] => {
-    if (instruction.kind !== 'run') return []
-    const task = context.program.tasks[instruction.task]
-    const action = instruction.action === undefined ? undefined : view.role.actions[instruction.action]
+  const findings: Finding[] = []
+  for (const index of view.of('run')) {
+    const task = context.program.tasks[view.code.target[index]!]
+    const action = view.role.actions[view.actionOf(index)]
     const isOfMicrobatch = action !== undefined && !isOncePerStep(action)
-    if (task === undefined || (task.kind === 'graph' && isOfMicrobatch)) return []
-    return complaints(context, view, index, (complain) => {
+    if (task === undefined || (task.kind === 'graph' && isOfMicrobatch)) continue
+    const instruction = view.instruction(index) as Run
+    const found = complaints(context, view, index, (complain) => {
       if (task.kind === 'graph') checkRun(view.role, task, instruction, complain)
       else if (isSumOfSquares(task)) checkName(view.role, instruction.writes[0]!, 'sumOfSquares', complain)
     })
-  })
+    findings.push(...found)
+  }
+  return findings
 }
 
 function checkRun(role: Role, task: GraphTask, run: Run, complain: Complain): void {
