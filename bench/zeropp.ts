@@ -3,6 +3,7 @@
  * speaks of: `npm run bench:zeropp`. Prints, and with `--out FILE` writes, a page.
  */
 import { writeFileSync } from 'node:fs'
+import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { MeshwrightError } from '../src/base/index.ts'
 import { blockCosts, graphCost } from '../src/graph/index.ts'
@@ -11,6 +12,7 @@ import { parsePlan, resolvePlan } from '../src/plan/index.ts'
 import { collectiveWireBytes, lowerPlan, type Task } from '../src/program/index.ts'
 import { type CostModel, type SimulationResult, simulateProgram } from '../src/simulate/index.ts'
 import { markdownTable } from './page.ts'
+import { type MeasuredPlan, measureHere } from './zeroppHere.ts'
 
 const { values } = parseArgs({
   options: {
@@ -18,6 +20,7 @@ const { values } = parseArgs({
     sequence: { type: 'string', default: '2048' },
     microbatches: { type: 'string', default: '16' },
     out: { type: 'string' },
+    rounds: { type: 'string', default: '15' },
     json: { type: 'boolean', default: false },
   },
 })
@@ -258,6 +261,23 @@ function section({ title }: Cluster, pairs: readonly Pair[]): string {
   return [`## ${title}`, markdownTable(header, lines, (column) => column > 0)].join('\n\n')
 }
 
+function hereSection(measured: readonly MeasuredPlan[]): string {
+  const header = ['plan', 'ranks', 'step ms', 'quartiles', 'gathers', 'gathered MiB a rank']
+  const lines = measured.map(({ name, ranks, seconds, gathers, gatheredBytes }) => [
+    name,
+    String(ranks),
+    (1000 * seconds.median).toFixed(1),
+    `${(1000 * seconds.low).toFixed(1)} to ${(1000 * seconds.high).toFixed(1)}`,
+    String(gathers),
+    (gatheredBytes / 2 ** 20).toFixed(1),
+  ])
+  return [
+    '## Measured here',
+    `The local engine on ${cpus().length} cores of ${cpus()[0]?.model ?? 'an unknown processor'}, plans in turns, ${values.rounds} rounds. Ranks of one process share memory, so gathers are copies; with four ranks on two cores they also take turns.`,
+    markdownTable(header, lines, (column) => column > 0),
+  ].join('\n\n')
+}
+
 const microbatches = Number(values.microbatches)
 const modelName = String(values.model)
 const model = modelFromShortName(modelName)
@@ -271,6 +291,7 @@ const page = `${[
   `${modelName}, sequence ${values.sequence}, ${microbatches} micro-batches of one sample a replica, on ${node.pipeline} nodes of ${node.data} A100 at half their peak rate: ZeRO within a node, the pipeline between nodes. Each pair is a ZeroPP plan on the frontier of time and memory, and under it the fastest plan built on 1F1B (plain or interleaved, ZeRO 1 to 3, with or without full recomputation) that needs no more memory. The columns in the middle say which share of all ranks' time goes by waiting; memory is parameters, gradients, optimizer state and activations of the fullest rank.`,
   ...found.map(({ cluster, pairs }) => section(cluster, pairs)),
   reading,
+  hereSection(await measureHere(Number(values.rounds))),
 ].join('\n\n')}\n`
 process.stdout.write(
   values.json

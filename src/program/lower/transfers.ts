@@ -1,9 +1,9 @@
 import { type Graph, GraphBuilder, type TensorType } from '../../graph/index.ts'
 import type { GraphTask, Work } from '../types.ts'
-import { consumers } from './compute.ts'
 import type { Dag } from './dag.ts'
 import { names } from './names.ts'
 import type { StageInfo } from './stages.ts'
+import { consumers } from './stageTask.ts'
 import { plainTask } from './tasks.ts'
 
 /**

@@ -2,11 +2,11 @@ import { type FloatDType, GraphBuilder, type TensorType } from '../../graph/inde
 import { buildClipFactor, type Optimizer } from '../../optimizers/index.ts'
 import type { ResolvedZero } from '../../plan/index.ts'
 import type { GraphTask, Group, KernelTask, Region } from '../types.ts'
-import { graphDtype } from './compute.ts'
 import type { Dag, DagOperand } from './dag.ts'
 import { names } from './names.ts'
 import { addAllReduce } from './reductions.ts'
 import { type ParameterPack, type StageInfo, shardRegion } from './stages.ts'
+import { graphDtype } from './stageTask.ts'
 import { stateShard } from './storage.ts'
 import { plainTask } from './tasks.ts'
 
