@@ -7,12 +7,21 @@ import { reportError } from './errors.ts'
 import { examplesText } from './examples.ts'
 import { scheduleCommand } from './schedule.ts'
 import { showCommand } from './show.ts'
+import { simulateCommand } from './simulate.ts'
 import { tourCommand } from './tour.ts'
 import { trainCommand } from './train.ts'
 import { packageVersion } from './version.ts'
 
 /** Every command defines itself with light imports; what it needs to run loads when it runs. */
-const commands = [trainCommand, checkCommand, showCommand, scheduleCommand, doctorCommand, tourCommand]
+const commands = [
+  trainCommand,
+  checkCommand,
+  showCommand,
+  simulateCommand,
+  scheduleCommand,
+  doctorCommand,
+  tourCommand,
+]
 
 async function main(argv: readonly string[]): Promise<void> {
   const program = new Command('meshwright')

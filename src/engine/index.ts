@@ -1,3 +1,4 @@
+export { type CalibrateOptions, calibrate } from './calibrate/index.ts'
 export { createEmulator, type EmulatorOptions } from './emulate/index.ts'
 export { memoryWarning, roomProblem } from './local/capacity.ts'
 export { loadFailure, noRuntimeError } from './local/session.ts'

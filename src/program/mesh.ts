@@ -114,6 +114,20 @@ export function groupRanks(mesh: ProgramMesh, own: Coordinates, group: Group): n
     .sort((a, b) => a - b)
 }
 
+/** How many members the group has of a rank at `pipeline`, without listing them. */
+export function groupSize({ submeshes }: ProgramMesh, pipeline: number, { axes, pipelines }: Group): number {
+  const places = axes.includes('pipeline') ? (pipelines ?? submeshes.map((_, index) => index)) : [pipeline]
+  return places.reduce(
+    (sum, place) =>
+      sum +
+      (submeshes[place] ?? []).reduce(
+        (product, { name, size }) => (axes.includes(name) ? product * size : product),
+        1,
+      ),
+    0,
+  )
+}
+
 /** Ranks that follow `role`, ascending. */
 export function roleRanks(mesh: ProgramMesh, role: Role): number[] {
   const { first, count } = submeshRanks(mesh, role.pipeline)

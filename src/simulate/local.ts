@@ -35,7 +35,8 @@ interface Thread {
  * are posted where the list has them; messages are copied into a channel by the sender's thread and out of it by the
  * receiver's, each as soon as its channel lets it, but only between instructions and while the thread waits. Anything
  * else waits only for the transfers whose memory it touches, and a collective for its members, meanwhile copying. What a
- * cost model calls latency of a transfer is the sender's time here: between threads nothing is under way by itself.
+ * cost model calls latency of a transfer is the sender's time here: between threads nothing is under way by itself. What a
+ * step takes outside the lists comes before them.
  *
  * @throws MeshwrightError `SIMULATE_DEADLOCK`
  */
@@ -98,7 +99,7 @@ class LocalPlayer {
 
   play(): Times {
     const { network, queue, threads, start, end } = this
-    for (let rank = 0; rank < threads.length; rank++) queue.push(rank, 0)
+    for (let rank = 0; rank < threads.length; rank++) this.busy(rank, network.costs.step ?? 0)
     for (let rank = queue.pop(); rank >= 0; rank = queue.pop()) this.continue(rank, queue.time(rank))
     const stuck = new Map<number, number>()
     threads.forEach((thread, rank) => {

@@ -19,6 +19,7 @@ export interface MeasuredCollective extends LineCost {
  * - `tasks`: by hash of the task. A kernel goes over operands of any size: a line by the bytes of its first operand.
  * - `transfer.send`, `transfer.receive`: one thread copies a message into a channel, another out of it
  * - `wake`: until a rank that sleeps goes on after what it waited for
+ * - `step`: around what the ranks do: until they have begun, and until it is known that they are done
  * - `collectives`: by operation, for each number of members that was measured
  * - `moves`: between the ports of a step and the ranks
  */
@@ -33,6 +34,8 @@ export interface MeasuredTable {
   readonly tasks: Readonly<Record<string, LineCost>>
   readonly transfer: { readonly send: LineCost; readonly receive: LineCost }
   readonly wake: number
+  /** Left out: nothing. */
+  readonly step?: number
   readonly collectives: Readonly<Partial<Record<CollectiveOperation, readonly MeasuredCollective[]>>>
   readonly moves: { readonly in: LineCost; readonly out: LineCost }
 }
@@ -49,6 +52,7 @@ export function readMeasuredTable(document: unknown): MeasuredTable {
     'tasks',
     'transfer',
     'wake',
+    'step',
     'collectives',
     'moves',
   ])
@@ -74,6 +78,7 @@ export function readMeasuredTable(document: unknown): MeasuredTable {
       receive: readLine('transfer.receive', transfer['receive']),
     },
     wake: readTime('wake', given['wake']),
+    ...(given['step'] === undefined ? {} : { step: readTime('step', given['step']) }),
     collectives: readCollectives(given['collectives']),
     moves: { in: readLine('moves.in', moves['in']), out: readLine('moves.out', moves['out']) },
   }
@@ -117,12 +122,13 @@ function mapTable<T>(
  * @throws MeshwrightError `SIMULATE_COSTS` while simulating, for a task or collective that was not measured
  */
 export function measuredCosts(table: MeasuredTable): CostModel {
-  const { transfer, moves, wake } = table
+  const { transfer, moves, wake, step = 0 } = table
   const tasks = new Map(Object.entries(table.tasks))
   const collectives = new Map(Object.entries(table.collectives))
   return {
     name: 'measured',
     wake,
+    step,
     run: ({ task, readBytes }: RunContext) => {
       const line = tasks.get(task.hash)
       if (line === undefined) throw notMeasured(task)

@@ -37,6 +37,8 @@ export interface CostModel {
   readonly link?: (ranks: readonly number[]) => number
   /** Seconds until a rank that sleeps goes on, for the `local` engine. */
   readonly wake?: number
+  /** Seconds of a step outside the lists of the ranks, for the `local` engine. */
+  readonly step?: number
 }
 
 /**

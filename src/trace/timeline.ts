@@ -128,7 +128,8 @@ export function formatSeconds(seconds: number, digits = 3): string {
     { unit: 'ms', scale: 1e3 },
     { unit: 'µs', scale: 1e6 },
   ]
+  const rounded = (scale: number): number => Number((seconds * scale).toPrecision(digits))
   const { unit, scale } =
-    units.find((candidate) => seconds * candidate.scale >= 1) ?? (seconds === 0 ? units[0]! : units.at(-1)!)
-  return `${Number((seconds * scale).toPrecision(digits))} ${unit}`
+    units.find((candidate) => rounded(candidate.scale) >= 1) ?? (seconds === 0 ? units[0]! : units.at(-1)!)
+  return `${rounded(scale)} ${unit}`
 }

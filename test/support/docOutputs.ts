@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { type Fence, root, shellWords } from './documents.ts'
 
 /**
- * Files that a document shows: fences of YAML or text whose first line is a comment with a file name, as `# first.yaml`.
+ * Files that a document shows: fences of YAML or text whose first line is a comment with a file name, as `# first.yaml`;
+ * and of JSON, which has no comments, with the name behind the language: `json costs.json`.
  *
  * @returns contents by file name
  */
@@ -14,7 +15,9 @@ export function namedFiles(fences: readonly Fence[]): Map<string, string> {
   for (const { language, lines } of fences) {
     const isFile = language === 'yaml' || language === 'text'
     const name = isFile ? /^# ([\w-]+\.(?:yaml|txt))$/.exec(lines[0] ?? '')?.[1] : undefined
-    if (name !== undefined) files.set(name, `${lines.join('\n')}\n`)
+    const json = /^json ([\w-]+\.json)$/.exec(language)?.[1]
+    const file = name ?? json
+    if (file !== undefined) files.set(file, `${lines.join('\n')}\n`)
   }
   return files
 }

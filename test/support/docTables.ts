@@ -5,6 +5,7 @@ import { doctorCommand } from '../../src/cli/doctor.ts'
 import { ParameterOption, parameterFlags } from '../../src/cli/schedule/flags.ts'
 import { scheduleCommand } from '../../src/cli/schedule.ts'
 import { showCommand } from '../../src/cli/show.ts'
+import { simulateCommand } from '../../src/cli/simulate.ts'
 import { tourCommand } from '../../src/cli/tour.ts'
 import { trainCommand } from '../../src/cli/train.ts'
 import {
@@ -25,7 +26,15 @@ import { planDefault, planKeyTable } from './planKeyTable.ts'
 export function cliCommands(): Command[] {
   const schedule = scheduleCommand()
   for (const command of schedule.commands) parameterFlags(command, scheduleGenerators.values())
-  return [trainCommand(), checkCommand(), showCommand(), schedule, doctorCommand(), tourCommand()]
+  return [
+    trainCommand(),
+    checkCommand(),
+    showCommand(),
+    simulateCommand(),
+    schedule,
+    doctorCommand(),
+    tourCommand(),
+  ]
 }
 
 /** A Markdown table. A bar inside a cell would end it. */

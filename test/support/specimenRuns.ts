@@ -69,7 +69,9 @@ function batches(tokens: readonly number[], width = 2, count = 2): Matrix[] {
 /** Columns `c * width` and on of every row, one block after the other; and back. */
 function columnBlocks(a: Matrix, count: number): number[] {
   const width = a[0]!.length / count
-  return Array.from({ length: count }, (_, c) => a.map((row) => row.slice(c * width, (c + 1) * width))).flat(3)
+  return Array.from({ length: count }, (_, c) => a.map((row) => row.slice(c * width, (c + 1) * width))).flat(
+    3,
+  )
 }
 
 function fromColumnBlocks(values: readonly number[], rows: number, count: number): Matrix {
@@ -125,7 +127,10 @@ const pipelined: SpecimenRun = {
   wanted: ({ state, tokens }) => {
     const [a, c] = [state['a.weight']!, state['c.weight']!]
     const { loss, ga, gc } = chains(tokens, matrix(a, 2), matrix(c, 1))
-    return { scalars: { loss }, state: { 'a.weight': descent(a, ga, rate), 'c.weight': descent(c, gc, rate) } }
+    return {
+      scalars: { loss },
+      state: { 'a.weight': descent(a, ga, rate), 'c.weight': descent(c, gc, rate) },
+    }
   },
 }
 
@@ -206,7 +211,9 @@ export const specimenRuns: Readonly<Record<string, SpecimenRun>> = {
     tokens: eight,
     scalars: { learningRate: rate },
     wanted: ({ state, tokens }) => {
-      const weights = ['a', 'b', 'c', 'e'].map((name) => matrix(state[`${name}.weight`]!, name === 'e' ? 1 : 2))
+      const weights = ['a', 'b', 'c', 'e'].map((name) =>
+        matrix(state[`${name}.weight`]!, name === 'e' ? 1 : 2),
+      )
       const parts = batches(tokens).map((x) => {
         const values = [x]
         for (const weight of weights) values.push(product(values.at(-1)!, weight))
@@ -264,8 +271,10 @@ export const specimenRuns: Readonly<Record<string, SpecimenRun>> = {
   '05': {
     steps: 1,
     wanted: ({ state }) => {
-      const q = (rank: number, m: number): number[] => state['q']!.slice(4 * rank + 2 * m, 4 * rank + 2 * m + 2)
-      const kv = (rank: number, m: number): number[] => state['kv']!.slice(8 * rank + 4 * m, 8 * rank + 4 * m + 4)
+      const q = (rank: number, m: number): number[] =>
+        state['q']!.slice(4 * rank + 2 * m, 4 * rank + 2 * m + 2)
+      const kv = (rank: number, m: number): number[] =>
+        state['kv']!.slice(8 * rank + 4 * m, 8 * rank + 4 * m + 4)
       let loss = 0
       for (const [m, size] of [
         [0, 4],
@@ -291,7 +300,11 @@ export const specimenRuns: Readonly<Record<string, SpecimenRun>> = {
     tokens: eight,
     scalars: { learningRate: rate },
     wanted: ({ state, tokens }) => {
-      const [a, b, c] = ['a', 'b', 'c'].map((name) => state[`${name}.weight`]!) as [number[], number[], number[]]
+      const [a, b, c] = ['a', 'b', 'c'].map((name) => state[`${name}.weight`]!) as [
+        number[],
+        number[],
+        number[],
+      ]
       const parts = batches(tokens).map((x) => {
         const [left, right] = [product(x, matrix(a, 2)), product(x, matrix(b, 2))]
         const joined = times(left, right)
@@ -322,9 +335,14 @@ export const specimenRuns: Readonly<Record<string, SpecimenRun>> = {
       const result = [0, 0, 0, 0, 0, 0]
       for (let nonzero = 0; nonzero < 6; nonzero++) {
         const at = 6 * Math.floor(nonzero / 2) + (nonzero % 2)
-        const [i, j, k] = [0, 2, 4].map((offset) => state['hostIds']![at + offset]!) as [number, number, number]
+        const [i, j, k] = [0, 2, 4].map((offset) => state['hostIds']![at + offset]!) as [
+          number,
+          number,
+          number,
+        ]
         for (let r = 0; r < 2; r++)
-          result[2 * i + r]! += state['hostValues']![nonzero]! * state['b']![2 * j + r]! * state['c']![2 * k + r]!
+          result[2 * i + r]! +=
+            state['hostValues']![nonzero]! * state['b']![2 * j + r]! * state['c']![2 * k + r]!
       }
       return { state: { result } }
     },
@@ -337,12 +355,23 @@ export const specimenRuns: Readonly<Record<string, SpecimenRun>> = {
     wanted: ({ state, tokens }) => {
       const [w0, w1] = [state['w0']!, state['w1']!]
       const loss = (a: readonly number[], b: readonly number[]): number =>
-        batches(tokens).reduce((sum, x) => sum + halfSquares(sliced(sliced(x, matrix(a, 2)), matrix(b, 2))), 0)
+        batches(tokens).reduce(
+          (sum, x) => sum + halfSquares(sliced(sliced(x, matrix(a, 2)), matrix(b, 2))),
+          0,
+        )
       return {
         scalars: { loss: loss(w0, w1) },
         state: {
-          w0: descent(w0, differences(w0, (values) => loss(values, w1)), rate),
-          w1: descent(w1, differences(w1, (values) => loss(w0, values)), rate),
+          w0: descent(
+            w0,
+            differences(w0, (values) => loss(values, w1)),
+            rate,
+          ),
+          w1: descent(
+            w1,
+            differences(w1, (values) => loss(w0, values)),
+            rate,
+          ),
         },
       }
     },
@@ -486,7 +515,11 @@ export const specimenRuns: Readonly<Record<string, SpecimenRun>> = {
     tokens: eight,
     scalars: { learningRate: rate },
     wanted: ({ state, tokens }) => {
-      const [a, b, c] = ['a', 'b', 'c'].map((name) => state[`${name}.weight`]!) as [number[], number[], number[]]
+      const [a, b, c] = ['a', 'b', 'c'].map((name) => state[`${name}.weight`]!) as [
+        number[],
+        number[],
+        number[],
+      ]
       const parts = batches(tokens).map((x) => {
         const encoded = product(x, matrix(a, 2))
         const decoded = product(encoded, matrix(b, 2))
@@ -555,7 +588,14 @@ export const specimenRuns: Readonly<Record<string, SpecimenRun>> = {
     steps: 4,
     tokens: eight,
     scalars: { rate, scale: 1.5 },
-    initial: { gradA: [0, 0, 0, 0], gradC: [0, 0], mA: [0, 0, 0, 0], vA: [0, 0, 0, 0], mC: [0, 0], vC: [0, 0] },
+    initial: {
+      gradA: [0, 0, 0, 0],
+      gradC: [0, 0],
+      mA: [0, 0, 0, 0],
+      vA: [0, 0, 0, 0],
+      mC: [0, 0],
+      vC: [0, 0],
+    },
     wanted: ({ state, tokens, scalars }) => {
       const { loss, ga, gc } = chains(tokens, matrix(state['A']!, 2), matrix(state['C']!, 1))
       const step = { rate: scalars['rate']!, scale: scalars['scale']! }

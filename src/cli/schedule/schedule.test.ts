@@ -75,7 +75,7 @@ interface Measured {
   readonly lowerBoundSeconds: number
   readonly hops: number
   readonly gathers: number
-  readonly closedForms: { readonly makespanSeconds: number | null; readonly peakActivations: unknown[] }
+  readonly closedForms: { readonly makespanSeconds: number | null; readonly peakUntilWeights: unknown[] }
 }
 
 async function json<T = Measured>(...words: string[]): Promise<T> {

@@ -105,6 +105,9 @@ async function showLines(measured: Measured, inSeconds: boolean): Promise<string
     `time       ${formatTime(measures.makespan)}${unit}${beside(closed.makespan === null ? undefined : formatTime(closed.makespan) + unit)}; lower bound ${formatTime(measures.lowerBound)}${unit} (${overBound(measures)})`,
     `bubble     ${formatShare(measures.bubbleFraction)} of the time from a rank's first to its last action`,
     `peaks      ${byRank(measures.peakActivations)} activations of a stage, by rank${beside(peaks)}`,
+    ...(byRank(measures.peakHeld) === byRank(measures.peakActivations)
+      ? []
+      : [`           ${byRank(measures.peakHeld)} where each half of a backward lets go of half of one`]),
     `transfers  ${formatCount(measures.hops)} from rank to rank`,
     `gathers    ${formatTime(measures.gathers)} of all parameters of a rank, where a data axis shards them`,
   ]

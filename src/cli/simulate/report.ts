@@ -16,7 +16,7 @@ import {
   type CriticalPart,
   criticalParts,
   criticalReasons,
-  idleShares,
+  idleText,
   instructionText,
   transfersOf,
 } from './summary.ts'
@@ -29,14 +29,14 @@ const words = {
   other: 'other collectives',
 } as const
 
-/** What the critical path waited for, by why its steps began no earlier. */
+/** What a step of the critical path waited for, by why it began no earlier. */
 const reasons: Readonly<Record<CriticalStep['reason'], string>> = {
   start: 'nothing',
-  data: 'what they read or replace',
-  order: 'their turn in the stream',
-  resource: 'another stream of the resource',
+  data: 'data',
+  order: 'its turn in the stream',
+  resource: 'another stream of its resource',
   slot: 'room in the channel',
-  collective: 'the other members',
+  collective: 'other members',
 }
 
 /** Rows of a table or drawing past which the rest is left to --json and --svg. */
@@ -50,7 +50,7 @@ export function reportLines(simulated: Simulated, options: { readonly verbose: b
   return [
     ...headLines(simulated),
     '',
-    ...stepLines(result, time),
+    ...stepLines(simulated, time),
     '',
     ...idleTable(shown, time),
     '',
@@ -59,7 +59,7 @@ export function reportLines(simulated: Simulated, options: { readonly verbose: b
     ...trafficLines(result),
     '',
     ...criticalLines(result, time, options.verbose),
-    ...transferLines(result, time, options.verbose),
+    ...transferLines(simulated, time, options.verbose),
     '',
     ...timelineLines(simulated, shown),
     ...(rest === 0 ? [] : ['', `${counted(rest, 'further row')}: --json lists them, --svg draws them`]),
@@ -71,6 +71,10 @@ type TimeText = (time: number) => string
 /** Times in the words of their unit; units have no name in tables. */
 function timeFormat(unit: TimeUnit): TimeText {
   return unit === 'units' ? formatTime : (seconds) => formatSeconds(seconds, 4)
+}
+
+function withUnit(unit: TimeUnit, text: string): string {
+  return unit === 'units' ? `${text} units` : text
 }
 
 function headLines({ source, compiled, result, costs }: Simulated): string[] {
@@ -88,20 +92,24 @@ const streams: Readonly<Record<SimulationResult['engine'], string>> = {
   local: 'one thread a rank, as the local engine',
 }
 
-function stepLines(result: SimulationResult, time: TimeText): string[] {
-  const shares = idleShares(result)
-  return [
-    `step  ${paint.bold(time(result.stepSeconds))}`,
-    `idle  ${formatShare(result.idleFraction)} of all ranks' time: warm-up ${formatShare(shares.warmup)}, drain ${formatShare(shares.drain)}, for transfers ${formatShare(shares.transfer)}, for collectives ${formatShare(shares.collective)}, other ${formatShare(shares.other)}`,
-  ]
+function stepLines({ result, costs }: Simulated, time: TimeText): string[] {
+  return [`step  ${paint.bold(withUnit(costs.unit, time(result.stepSeconds)))}`, `idle  ${idleText(result)}`]
 }
 
 function idleTable(rows: readonly Row[], time: TimeText): string[] {
   return table(
-    ['time', 'role', 'busy', 'idle', 'warm-up', 'drain', 'transfer', 'collective', 'other'],
+    ['ranks', 'role', 'busy', 'idle', 'warm-up', 'drain', 'transfer', 'collective', 'other'],
     rows.map((row) => {
       const { busySeconds, idle } = row.result
-      const parts = [busySeconds, idle.total, idle.warmup, idle.drain, idle.transfer, idle.collective, idle.other]
+      const parts = [
+        busySeconds,
+        idle.total,
+        idle.warmup,
+        idle.drain,
+        idle.transfer,
+        idle.collective,
+        idle.other,
+      ]
       return [rowName(row), row.role, ...parts.map(time)]
     }),
   )
@@ -165,19 +173,19 @@ function criticalLines(result: SimulationResult, time: TimeText, verbose: boolea
       ['critical path', 'steps', 'time', 'share'],
       parts.map((part) => [partName(part), formatCount(part.steps), time(part.seconds), share(part.seconds)]),
     ),
-    ...(waited.length === 0 ? [] : [`its steps began after ${waited.join(', ')}`]),
+    ...(waited.length === 0 ? [] : [`its steps waited for ${waited.join(', ')}`]),
     ...(verbose ? ['', ...firstSteps(result, criticalPath.slice(0, 12), time)] : []),
   ]
 }
 
 function partName({ kind, phase }: CriticalPart): string {
-  if (kind === 'compute') return phase === null ? 'other runs' : paintPhase(phase, phase)
+  if (kind === 'compute') return phase ?? 'other runs'
   return { transfer: 'transfers', collective: 'collectives', move: 'moves' }[kind]
 }
 
 function firstSteps(result: SimulationResult, steps: readonly CriticalStep[], time: TimeText): string[] {
   return table(
-    ['first steps', 'from', 'time', 'what', 'after'],
+    ['first steps', 'from', 'time', 'what', 'waited for'],
     steps.map(({ rank, instruction, start, seconds, reason }) => [
       `rank ${rank}`,
       time(start),
@@ -188,8 +196,8 @@ function firstSteps(result: SimulationResult, steps: readonly CriticalStep[], ti
   )
 }
 
-function transferLines(result: SimulationResult, time: TimeText, verbose: boolean): string[] {
-  const { count, withoutSlack, least } = transfersOf(result, verbose ? 12 : 3)
+function transferLines({ result, rows }: Simulated, time: TimeText, verbose: boolean): string[] {
+  const { count, withoutSlack, least } = transfersOf(result, rows, verbose ? 12 : 3)
   if (count === 0) return []
   return [
     '',
@@ -214,6 +222,6 @@ function timelineLines({ result, costs }: Simulated, rows: readonly Row[]): stri
     width: process.stdout.columns ?? 120,
     paint: paintPhase,
     rowName: (row) => rowName(rows[row]!),
-    formatTime: time,
-  })
+    formatTime: (end) => withUnit(costs.unit, time(end)),
+  }).map((line) => line.trimEnd())
 }

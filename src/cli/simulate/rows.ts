@@ -1,11 +1,5 @@
 import { internalError } from '../../base/index.ts'
-import {
-  type MemoryPoint,
-  memoryPoints,
-  type RankResult,
-  type SimulatedRank,
-  type SimulationResult,
-} from '../../simulate/index.ts'
+import type { RankResult, SimulatedRank, SimulationResult } from '../../simulate/index.ts'
 import type { Trace } from '../../trace/index.ts'
 
 /** Ranks that do the same at the same times: a line of every table and drawing. */
@@ -60,8 +54,4 @@ export function traceOfRows(trace: Trace, rows: readonly Row[]): Trace {
     return rank === undefined ? [] : [{ ...event, rank }]
   })
   return { ...trace, ranks: rows.length, events }
-}
-
-export function memoryOfRow({ times }: SimulationResult, { simulated }: Row): readonly MemoryPoint[] {
-  return memoryPoints(times, simulated)
 }

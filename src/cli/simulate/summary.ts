@@ -8,6 +8,8 @@ import {
   transferSlack,
 } from '../../simulate/index.ts'
 import { describeInstruction } from '../../trace/index.ts'
+import { formatShare } from '../schedule/measures.ts'
+import type { Row } from './rows.ts'
 
 /** Idle time of all ranks by its reason, as shares of ranks x step; they add up to `idleFraction`. */
 export function idleShares({ ranks, stepSeconds }: SimulationResult): Omit<IdleSeconds, 'total'> {
@@ -23,6 +25,11 @@ export function idleShares({ ranks, stepSeconds }: SimulationResult): Omit<IdleS
     collective: shareOf('collective'),
     other: shareOf('other'),
   }
+}
+
+export function idleText(result: SimulationResult): string {
+  const { warmup, drain, transfer, collective, other } = idleShares(result)
+  return `${formatShare(result.idleFraction)} of all ranks' time: warm-up ${formatShare(warmup)}, drain ${formatShare(drain)}, for transfers ${formatShare(transfer)}, for collectives ${formatShare(collective)}, other ${formatShare(other)}`
 }
 
 /** What the critical path is made of: runs by phase, those without one by `run`, all else by its kind. */
@@ -91,17 +98,23 @@ export interface NamedSlack extends TransferSlack {
   readonly send: string
 }
 
-/** @param most how many are named */
-export function transfersOf(result: SimulationResult, most: number): Transfers {
+/**
+ * Transfers by their slack. Of ranks that do the same only those of the first are named.
+ *
+ * @param most how many are named
+ */
+export function transfersOf(result: SimulationResult, rows: readonly Row[], most: number): Transfers {
   const { network } = result.times
+  const first = new Set(rows.map((row) => row.result.rank))
   const all = transferSlack(result).map((slack, message) => ({ slack, message }))
   // What rounding leaves of nothing.
   const nothing = 1e-9 * result.stepSeconds
-  const order = [...all].sort((a, b) => a.slack.total - b.slack.total || a.slack.local - b.slack.local)
+  const named = all.filter(({ slack }) => first.has(slack.from))
+  named.sort((a, b) => a.slack.total - b.slack.total || a.slack.local - b.slack.local)
   return {
     count: all.length,
     withoutSlack: all.filter(({ slack }) => slack.total <= nothing).length,
-    least: order.slice(0, most).map(({ slack, message }) => {
+    least: named.slice(0, most).map(({ slack, message }) => {
       const node = network.sender[message]!
       const rank = network.ranks.findLast(({ base }) => base <= node)
       if (rank === undefined) throw internalError(`message ${message} has no sender`)

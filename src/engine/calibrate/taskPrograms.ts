@@ -89,7 +89,9 @@ function isolate(
       classes.set(code.length, taskClass)
       code.push(run)
     }
-  return { role: { ...role, ...ownPlaces(role, used), name: `alone${pipeline}`, pipeline, code: encodeInstructions(code) }, classes }
+  const { where: _, ...rest } = role
+  const name = `alone${pipeline}`
+  return { role: { ...rest, ...ownPlaces(role, used), name, pipeline, code: encodeInstructions(code) }, classes }
 }
 
 function classify(
@@ -124,7 +126,7 @@ function firstBytes(role: Role, { reads }: Run): number {
  * Every buffer in a pool of its own, with slots for the values that are used: what nobody fills any more keeps what it
  * began with, and whoever reads finds what was made for it, of whichever micro-batch. Sums are counted on all ranks.
  */
-function ownPlaces(role: Role, used: ReadonlySet<number>): Pick<Role, 'buffers' | 'pools' | 'values'> & { where?: never } {
+function ownPlaces(role: Role, used: ReadonlySet<number>): Pick<Role, 'buffers' | 'pools' | 'values'> {
   const slots = role.buffers.map(() => new Map<number, number>())
   const values = role.values.map((value, index) => {
     const own = slots[value.buffer]!
@@ -133,7 +135,7 @@ function ownPlaces(role: Role, used: ReadonlySet<number>): Pick<Role, 'buffers' 
     own.set(value.slot, slot)
     return { ...value, slot }
   })
-  const buffers = role.buffers.map(({ pack, shard, state: _, constant, ...buffer }, pool) => ({
+  const buffers = role.buffers.map(({ pack, shard, constant, ...buffer }, pool) => ({
     ...buffer,
     pool,
     ...(shard === undefined && pack !== undefined && isFloat(buffer.dtype) ? { pack } : {}),

@@ -233,7 +233,10 @@ export class RankMemory {
 
   private homeSlot(buffer: number, step: number): number {
     const of = this.role.values.filter((instance) => instance.buffer === buffer)
-    return (of.find((instance) => (instance.step ?? 0) === step) ?? of[0])?.slot ?? 0
+    const named = of.find((instance) => (instance.step ?? 0) === step)
+    if (named !== undefined) return named.slot
+    // Of older versions each has the slot of its age, also where no instruction names it.
+    return this.oldest(buffer) > 0 ? 0 - step : (of[0]?.slot ?? 0)
   }
 }
 

@@ -153,6 +153,9 @@ describe('ZeRO', () => {
     { pipeline: 2, data: 4, zero: { stage: 1, shards: 2, replicas: 'sharded' } },
     { pipeline: 2, data: 2, zero: 3, schedule: { name: 'zeropp', chunks: 2, unit: 2, backward: 'split' } },
     { pipeline: 2, data: 2, zero: 3, schedule: 'zb-v' },
+    // Looked at by representatives.
+    { pipeline: 2, data: 128, zero: 3 },
+    { pipeline: 2, data: 128, zero: { stage: 3, shards: 8, replicas: 'sharded' } },
   ])('verifies, and reads back: %o', (one) => {
     const model = 'gpt:layers=6,hidden=6,heads=1,context=8,vocab=31,tied=true'
     const program = programOf({ ...one, microbatches: 4, model })

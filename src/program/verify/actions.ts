@@ -1,5 +1,5 @@
 import { internalError } from '../../base/index.ts'
-import { methods, type ScheduleMethod } from '../../schedule/index.ts'
+import { methods, type Phase, type ScheduleMethod } from '../../schedule/index.ts'
 import { checkDeclaredActions } from './declaredActions.ts'
 import { type Finding, isOncePerStep, type RoleView, type VerifyContext } from './finding.ts'
 
@@ -20,20 +20,26 @@ export function checkActions(context: VerifyContext): Finding[] {
   if (method === undefined) throw internalError(`no method ${program.work.method}`)
   const { stages, microbatches } = program.work
   const findings: Finding[] = []
-  const done = roles.map(actionsOf)
   const homes = new Map<number, Set<number>>()
-  roles.forEach(({ role }, index) => {
-    for (const stage of done[index]!.keys())
-      homes.set(stage, (homes.get(stage) ?? new Set()).add(role.pipeline))
+  const ownStages = roles.map((view) => {
+    const own = stagesOf(view)
+    for (const stage of own) homes.set(stage, (homes.get(stage) ?? new Set()).add(view.role.pipeline))
+    return own
   })
   roles.forEach((view, index) => {
-    findings.push(...unknownActions(view, done[index]!, method, program.work))
-    for (const [stage, pipelines] of homes)
-      if (stage < stages && pipelines.has(view.role.pipeline))
-        for (let microbatch = 0; microbatch < microbatches; microbatch++) {
-          const places = done[index]!.get(stage)?.get(microbatch) ?? new Map()
-          findings.push(...checkSet(view, method, places, stage, microbatch))
-        }
+    const isDone = (stage: number): boolean => ownStages[index]!.has(stage)
+    const wanted = [...homes].flatMap(([stage, pipelines]) =>
+      stage < stages && pipelines.has(view.role.pipeline) ? [stage] : [],
+    )
+    // Most roles are complete: what is where is only looked for to say what is wrong.
+    if (wanted.every(isDone) && isComplete(view, ownStages[index]!, method, program.work)) return
+    const done = actionsOf(view)
+    findings.push(...unknownActions(view, done, method, program.work))
+    for (const stage of wanted)
+      for (let microbatch = 0; microbatch < microbatches; microbatch++) {
+        const places = done.get(stage)?.get(microbatch) ?? new Map()
+        findings.push(...checkSet(view, method, places, stage, microbatch))
+      }
   })
   for (let stage = 0; stage < stages; stage++) {
     const pipelines = [...(homes.get(stage) ?? [])]
@@ -53,19 +59,59 @@ export function checkActions(context: VerifyContext): Finding[] {
   return findings
 }
 
+/** Stages that a role does something of, in the order in which they come. */
+function stagesOf(view: RoleView): Set<number> {
+  const stages = new Set<number>()
+  for (const index of view.of('run')) {
+    const action = view.role.actions[view.actionOf(index)]
+    if (action !== undefined) stages.add(action.stage)
+  }
+  return stages
+}
+
+/** Whether a role does all of its stages as `unknownActions` and `checkSet` would have it. */
+function isComplete(
+  view: RoleView,
+  own: ReadonlySet<number>,
+  method: ScheduleMethod,
+  { stages, microbatches }: VerifyContext['program']['work'],
+): boolean {
+  const known = [...new Set([...method.sets.flat(), ...method.optional, ...method.added])]
+  const bits = new Map(known.map((phase, index) => [phase, 1 << index]))
+  const mask = (phases: readonly Phase[]): number =>
+    phases.reduce((sum, phase) => sum | (bits.get(phase) ?? 0), 0)
+  if (bits.has('F') && bits.has('B')) bits.set('FB', mask(['F', 'B']))
+  const once = mask(known.filter((phase) => isOncePerStep({ phase })))
+  const beside = mask([...method.optional, ...method.added])
+  const wanted = new Set(method.sets.map(mask))
+  if (view.of('run').length < own.size * microbatches) return false
+  const cells = new Map([...own].map((stage) => [stage, new Int32Array(microbatches)]))
+  for (const index of view.of('run')) {
+    const action = view.role.actions[view.actionOf(index)]
+    if (action === undefined) continue
+    const { phase, stage, microbatch } = action
+    const bit = bits.get(phase)
+    if (bit === undefined || stage >= stages || !(microbatch < microbatches)) return false
+    const cell = cells.get(stage)!
+    if ((cell[microbatch]! & bit & ~once) !== 0) return false
+    cell[microbatch]! |= bit
+  }
+  for (const cell of cells.values()) for (const found of cell) if (!wanted.has(found & ~beside)) return false
+  return true
+}
+
 function actionsOf(view: RoleView): Done {
   const done: Done = new Map()
-  view.instructions.forEach((instruction, index) => {
-    if (instruction.kind !== 'run' || instruction.action === undefined) return
-    const action = view.role.actions[instruction.action]
-    if (action === undefined) return
+  for (const index of view.of('run')) {
+    const action = view.role.actions[view.actionOf(index)]
+    if (action === undefined) continue
     const byMicrobatch = done.get(action.stage) ?? new Map<number, Places>()
     done.set(action.stage, byMicrobatch)
     const places: Places = byMicrobatch.get(action.microbatch) ?? new Map()
     byMicrobatch.set(action.microbatch, places)
     for (const phase of action.phase === 'FB' ? ['F', 'B'] : [action.phase])
       places.set(phase, [...(places.get(phase) ?? []), index])
-  })
+  }
   return done
 }
 

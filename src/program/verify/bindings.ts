@@ -7,6 +7,7 @@ import { type Finding, isOncePerStep, type RoleView, type VerifyContext } from '
 import { type Complain, complaints, type Run } from './findingAt.ts'
 import { actionRules, gathersOf, type OperandRule, type TaskRules } from './operandRules.ts'
 import { homesOf, packMismatches } from './packs.ts'
+import { absent } from './roleView.ts'
 import { checkUpdates } from './updates.ts'
 
 /** Which stages run a task, and what ids each stage's tables are gathered by. */
@@ -53,21 +54,24 @@ function checkActionRuns(
   const { role } = view
   const findings: Finding[] = []
   /** The first run of each stage and phase: the others differ from it in their micro-batch alone. */
-  const models = new Map<string, { readonly run: Run; readonly sound: boolean }>()
-  view.instructions.forEach((instruction, index) => {
-    if (instruction.kind !== 'run' || instruction.action === undefined) return
-    const task = context.program.tasks[instruction.task]
-    const action = role.actions[instruction.action]
-    if (task?.kind !== 'graph' || action === undefined || isOncePerStep(action)) return
-    const key = `${action.stage} ${action.phase}`
-    const model = models.get(key)
-    if (model?.sound === true && isAlike(role, model.run, instruction, action)) return
+  const models = new Map<string, Map<number, { readonly index: number; readonly sound: boolean }>>()
+  for (const index of view.of('run')) {
+    const task = context.program.tasks[view.code.target[index]!]
+    const action = role.actions[view.actionOf(index)]
+    if (task?.kind !== 'graph' || action === undefined || isOncePerStep(action)) continue
+    const byStage =
+      models.get(action.phase) ?? new Map<number, { readonly index: number; readonly sound: boolean }>()
+    models.set(action.phase, byStage)
+    const model = byStage.get(action.stage)
+    if (model?.sound === true && isAlike(view, model.index, index, action)) continue
+    const instruction = view.instruction(index) as Run
+    const modelTask = model === undefined ? instruction.task : view.code.target[model.index]!
     const rules = rulesOf(instruction.task, task, action.stage, view)
     const found = complaints(context, view, index, (complain) => {
-      if (model !== undefined && model.run.task !== instruction.task)
+      if (modelTask !== instruction.task)
         complain(
           'BINDING_TASK',
-          `runs another task than the first ${action.phase} of stage ${action.stage}, ${context.program.tasks[model.run.task]?.name}`,
+          `runs another task than the first ${action.phase} of stage ${action.stage}, ${context.program.tasks[modelTask]?.name}`,
           'run the same task for every micro-batch',
         )
       const operands = [...instruction.reads, ...instruction.writes]
@@ -77,9 +81,9 @@ function checkActionRuns(
       for (const message of packMismatches(role, task, instruction, isShared))
         complain('BINDING_TENSOR', message, 'put every tensor where its pack has it')
     })
-    models.set(key, model ?? { run: instruction, sound: found.length === 0 })
+    if (model === undefined) byStage.set(action.stage, { index, sound: found.length === 0 })
     findings.push(...found)
-  })
+  }
   return findings
 }
 
@@ -125,32 +129,33 @@ function checkOperand(
 }
 
 /** Whether a run is the model's but for its micro-batch, which is its action's. */
-function isAlike(role: Role, model: Run, run: Run, { microbatch }: Action): boolean {
-  if (model.task !== run.task) return false
-  const alike = (ours: readonly Operand[], theirs: readonly Operand[]): boolean =>
-    ours.length === theirs.length &&
-    ours.every((operand, index) => {
-      const [a, b] = [role.values[operand.value]!, role.values[theirs[index]!.value]!]
-      const indexed = a.microbatch === undefined ? undefined : microbatch
-      const { region } = theirs[index]!
-      return (
-        a.buffer === b.buffer && a.step === b.step && b.microbatch === indexed && region === operand.region
-      )
-    })
-  return alike(model.reads, run.reads) && alike(model.writes, run.writes)
+function isAlike({ code, values }: RoleView, model: number, run: number, { microbatch }: Action): boolean {
+  const { start, operands, target } = code
+  const [ours, theirs] = [start[model]!, start[run]!]
+  const length = start[model + 1]! - ours
+  if (target[model] !== target[run] || length !== start[run + 1]! - theirs) return false
+  if (operands[ours + 1] !== operands[theirs + 1]) return false
+  const readsEnd = 2 + 2 * operands[ours + 1]!
+  for (let place = 2; place < length; place += place < readsEnd ? 2 : 3) {
+    const [a, b] = [operands[ours + place]!, operands[theirs + place]!]
+    if (values.buffer[a] !== values.buffer[b] || values.step[a] !== values.step[b]) return false
+    if (values.microbatch[b] !== (values.microbatch[a] === absent ? absent : microbatch)) return false
+    if (operands[ours + place + 1] !== operands[theirs + place + 1]) return false
+  }
+  return true
 }
 
 function sharingOf({ program, roles }: VerifyContext): Sharing {
   const stages = new Map<number, Set<number>>()
   const gathers = new Map<number, Map<string, Set<string>>>()
-  for (const { role, instructions } of roles)
-    for (const instruction of instructions) {
-      if (instruction.kind !== 'run' || instruction.action === undefined) continue
-      const task = program.tasks[instruction.task]
-      const action = role.actions[instruction.action]
+  for (const view of roles)
+    for (const index of view.of('run')) {
+      const number = view.code.target[index]!
+      const task = program.tasks[number]
+      const action = view.role.actions[view.actionOf(index)]
       if (task?.kind !== 'graph' || action === undefined || isOncePerStep(action)) continue
-      const sharers = stages.get(instruction.task) ?? new Set<number>()
-      stages.set(instruction.task, sharers)
+      const sharers = stages.get(number) ?? new Set<number>()
+      stages.set(number, sharers)
       if (sharers.has(action.stage)) continue
       sharers.add(action.stage)
       const tables = gathers.get(action.stage) ?? new Map<string, Set<string>>()

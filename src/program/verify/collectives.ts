@@ -1,4 +1,5 @@
 import { operandBytes, operandRows, overlap } from '../accesses.ts'
+import { groupSize } from '../mesh.ts'
 import { formatOperand } from '../text/operands.ts'
 import type { BufferSpec, CollectiveOperation, CollectivePart, Operand, Role } from '../types.ts'
 import { type Finding, type InstructionPlace, mergeAlike, rankList, type VerifyContext } from './finding.ts'
@@ -23,7 +24,7 @@ interface Meeting {
 }
 
 /** Every member of a collective's group issues it, once, with the same operation, type and size. */
-export function checkCollectives({ ranks }: VerifyContext): Finding[] {
+export function checkCollectives({ program, ranks }: VerifyContext): Finding[] {
   const meetings = new Map<string, Meeting>()
   const findings: Finding[] = []
   for (const { rank, view, groups } of ranks)
@@ -33,8 +34,11 @@ export function checkCollectives({ ranks }: VerifyContext): Finding[] {
       const key = `${id} ${group} ${expected[0]}`
       const meeting = meetings.get(key) ?? { id, group, expected, members: [] }
       meetings.set(key, meeting)
+      const over = program.groups[group]
+      // Of a large program only some members are looked at.
+      const members = over === undefined ? 1 : groupSize(program.mesh, view.role.pipeline, over)
       for (const part of parts) {
-        const problem = sizeProblem(operation, expected.length, view.role, part)
+        const problem = sizeProblem(operation, members, view.role, part)
         if (problem !== undefined)
           findings.push({
             code: 'COLLECTIVE_SIZE',

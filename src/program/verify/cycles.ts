@@ -22,24 +22,31 @@ export class Merged {
   }
 }
 
-export interface Edge<T> {
-  readonly from: number
-  readonly to: number
-  readonly label: T
+/** Edges of a graph: from[i] comes before to[i]. */
+export interface GraphEdges {
+  readonly from: Int32Array
+  readonly to: Int32Array
 }
 
-/** A shortest cycle through some node that lies on one, as its edges in order; undefined when there is none. */
-export function findCycle<T>(nodes: number, edges: readonly Edge<T>[]): Edge<T>[] | undefined {
-  if (isAcyclic(nodes, edges)) return undefined
+interface Edge {
+  readonly from: number
+  readonly to: number
+  readonly index: number
+}
+
+/** A shortest cycle through some node that lies on one, as indices of its edges in order; undefined when there is none. */
+export function findCycle(nodes: number, { from, to }: GraphEdges): number[] | undefined {
+  if (isAcyclic(nodes, { from, to })) return undefined
+  const edges = Array.from(from, (node, index): Edge => ({ from: node, to: to[index]!, index }))
   const remaining = nodesOnCycles(nodes, edges)
-  const out = new Map<number, Edge<T>[]>()
+  const out = new Map<number, Edge[]>()
   for (const edge of edges) {
     if (!remaining.has(edge.from) || !remaining.has(edge.to)) continue
     const list = out.get(edge.from)
     if (list === undefined) out.set(edge.from, [edge])
     else list.push(edge)
   }
-  let best: Edge<T>[] | undefined
+  let best: Edge[] | undefined
   let tries = 0
   for (const start of remaining) {
     // Each try is linear; a few dozen starts are enough to show a short cycle rather than the first one met.
@@ -47,21 +54,19 @@ export function findCycle<T>(nodes: number, edges: readonly Edge<T>[]): Edge<T>[
     const cycle = shortestCycleFrom(start, out)
     if (cycle !== undefined && (best === undefined || cycle.length < best.length)) best = cycle
   }
-  return best
+  return best?.map(({ index }) => index)
 }
 
 /** Whether all nodes can be taken away one by one, each when it has no predecessor left. */
-function isAcyclic<T>(nodes: number, edges: readonly Edge<T>[]): boolean {
+function isAcyclic(nodes: number, { from, to }: GraphEdges): boolean {
   const start = new Int32Array(nodes + 1)
   const waiting = new Int32Array(nodes)
-  for (const { from, to } of edges) {
-    start[from + 1]!++
-    waiting[to]!++
-  }
+  for (const node of from) start[node + 1]!++
+  for (const node of to) waiting[node]!++
   for (let node = 0; node < nodes; node++) start[node + 1]! += start[node]!
   const next = start.slice()
-  const successors = new Int32Array(edges.length)
-  for (const { from, to } of edges) successors[next[from]!++] = to
+  const successors = new Int32Array(from.length)
+  for (let edge = 0; edge < from.length; edge++) successors[next[from[edge]!]!++] = to[edge]!
   const queue = new Int32Array(nodes)
   let length = 0
   for (let node = 0; node < nodes; node++) if (waiting[node] === 0) queue[length++] = node
@@ -74,7 +79,7 @@ function isAcyclic<T>(nodes: number, edges: readonly Edge<T>[]): boolean {
 }
 
 /** Nodes left after taking away, again and again, those without a predecessor or without a successor. */
-function nodesOnCycles<T>(nodes: number, edges: readonly Edge<T>[]): Set<number> {
+function nodesOnCycles(nodes: number, edges: readonly Edge[]): Set<number> {
   const remaining = new Set<number>(Array.from({ length: nodes }, (_, index) => index))
   for (const [near, far] of [
     ['from', 'to'],
@@ -98,11 +103,8 @@ function nodesOnCycles<T>(nodes: number, edges: readonly Edge<T>[]): Set<number>
   return remaining
 }
 
-function shortestCycleFrom<T>(
-  start: number,
-  out: ReadonlyMap<number, readonly Edge<T>[]>,
-): Edge<T>[] | undefined {
-  const reachedBy = new Map<number, Edge<T>>()
+function shortestCycleFrom(start: number, out: ReadonlyMap<number, readonly Edge[]>): Edge[] | undefined {
+  const reachedBy = new Map<number, Edge>()
   const queue = [start]
   for (let at = 0; at < queue.length; at++) {
     for (const edge of out.get(queue[at]!) ?? []) {

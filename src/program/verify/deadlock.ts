@@ -1,12 +1,37 @@
-import { type Edge, findCycle, Merged } from './cycles.ts'
+import { findCycle, Merged } from './cycles.ts'
 import { issueEdges, memoryEdges, streamEdges } from './dependences.ts'
 import { actionOf, type CycleEdge, type Finding, rankList, type VerifyContext } from './finding.ts'
-import { type Meeting, type NodePair, type RankGraph, rankGraph } from './meetings.ts'
+import { type Meetings, meetingKinds, type Pairs, type RankGraph, rankGraph } from './meetings.ts'
 
-interface Label {
-  readonly from: number
-  readonly to: number
-  readonly why: CycleEdge['why']
+/** Reasons as columns number them. */
+const reasons = ['order', 'data', 'meets', 'slot'] as const satisfies readonly CycleEdge['why'][]
+
+/** What must come before what, and why. */
+class Edges {
+  readonly from: number[] = []
+  readonly to: number[] = []
+  /** Indices into `reasons`. */
+  readonly why: number[] = []
+
+  add(from: number, to: number, why: CycleEdge['why']): void {
+    this.from.push(from)
+    this.to.push(to)
+    this.why.push(reasons.indexOf(why))
+  }
+
+  addAll(
+    { from, to }: Pairs,
+    why: CycleEdge['why'],
+    nodeOf: (node: number) => number = (node) => node,
+  ): this {
+    const reason = reasons.indexOf(why)
+    for (let edge = 0; edge < from.length; edge++) {
+      this.from.push(nodeOf(from[edge]!))
+      this.to.push(to[edge]!)
+      this.why.push(reason)
+    }
+    return this
+  }
 }
 
 /** Nodes, which of them happen together, and what must come before what. */
@@ -14,8 +39,8 @@ interface WaitGraph {
   readonly nodes: number
   /** Instruction (a node of the rank graph) that a node belongs to. */
   readonly instruction: (node: number) => number
-  readonly together: readonly NodePair[]
-  readonly edges: readonly Label[]
+  readonly together: Pairs
+  readonly edges: Edges
 }
 
 /**
@@ -24,8 +49,10 @@ interface WaitGraph {
  * more than an engine needs that posts its parts at once; it holds for engines that complete an exchange as one.
  */
 export function checkDeadlock(context: VerifyContext): Finding[] {
-  const graph = rankGraph(context)
-  return cycleFinding(context, graph, withoutParts(graph, ordersOf(context, graph)), {
+  const graph = graphOf(context)
+  const { order, data } = ordersOf(context, graph)
+  const edges = new Edges().addAll(order, 'order').addAll(data, 'data')
+  return cycleFinding(context, graph, withoutParts(graph, edges), {
     code: 'DEADLOCK',
     message: 'wait for each other in a circle',
     fix: 'issue the instructions of the circle in one order on all ranks',
@@ -38,7 +65,7 @@ export function checkDeadlock(context: VerifyContext): Finding[] {
  */
 export function checkBufferedDeadlock(context: VerifyContext): Finding[] {
   const slots = context.program.channelSlots
-  const graph = rankGraph(context)
+  const graph = graphOf(context)
   return cycleFinding(context, graph, buffered(graph, ordersOf(context, graph), slots), {
     code: 'DEADLOCK_BUFFERED',
     message: `wait for each other in a circle even with ${slots} message${slots === 1 ? '' : 's'} under way on each channel`,
@@ -51,9 +78,11 @@ export function checkBufferedDeadlock(context: VerifyContext): Finding[] {
  * follows the list too, this asks more than the absence of deadlock.
  */
 export function checkOneQueue(context: VerifyContext): Finding[] {
-  const graph = rankGraph(context)
-  const issued = graph.expand((role) => issueEdges(context.roles[role]!))
-  const edges = issued.map(([from, to]): Label => ({ from, to, why: 'order' }))
+  const graph = graphOf(context)
+  const edges = new Edges().addAll(
+    graph.expand((role) => issueEdges(context.roles[role]!)),
+    'order',
+  )
   return cycleFinding(context, graph, withoutParts(graph, edges), {
     code: 'ISSUE_ORDER',
     message: 'issue communication in orders that no single queue agrees with, which may hang on NCCL',
@@ -61,77 +90,101 @@ export function checkOneQueue(context: VerifyContext): Finding[] {
   })
 }
 
-/** Stream order and memory of every rank. */
-function ordersOf({ roles }: VerifyContext, graph: RankGraph): Label[] {
-  const order = graph.expand((role) => streamEdges(roles[role]!))
-  const data = graph.expand((role) => memoryEdges(roles[role]!))
-  return [
-    ...order.map(([from, to]): Label => ({ from, to, why: 'order' })),
-    ...data.map(([from, to]): Label => ({ from, to, why: 'data' })),
-  ]
+interface Orders {
+  readonly order: Pairs
+  readonly data: Pairs
 }
 
-function withoutParts(graph: RankGraph, edges: readonly Label[]): WaitGraph {
+/** What several checks of one program ask for. */
+const graphs = new WeakMap<VerifyContext, RankGraph>()
+const orders = new WeakMap<RankGraph, Orders>()
+
+function graphOf(context: VerifyContext): RankGraph {
+  const graph = graphs.get(context) ?? rankGraph(context)
+  graphs.set(context, graph)
+  return graph
+}
+
+/** Stream order and memory of every rank. */
+function ordersOf({ roles }: VerifyContext, graph: RankGraph): Orders {
+  const known = orders.get(graph)
+  if (known !== undefined) return known
+  const made = {
+    order: graph.expand((role) => streamEdges(roles[role]!)),
+    data: graph.expand((role) => memoryEdges(roles[role]!)),
+  }
+  orders.set(graph, made)
+  return made
+}
+
+function withoutParts(graph: RankGraph, edges: Edges): WaitGraph {
   return {
     nodes: graph.nodes,
     instruction: (node) => node,
-    together: pairUp(graph.meetings, ({ node }) => node),
+    together: pairUp(graph.meetings, false),
     edges,
   }
 }
 
 /** An exchange of several parts is a start, its parts, and an end. */
-function buffered(graph: RankGraph, orders: readonly Label[], slots: number): WaitGraph {
+function buffered(graph: RankGraph, { order, data }: Orders, slots: number): WaitGraph {
+  const { node: nodes, kind, channel: channelOf, channels: channelCount } = graph.meetings
   const owners: number[] = []
-  const edges: Label[] = []
+  const edges = new Edges()
   const add = (instruction: number): number => graph.nodes + owners.push(instruction) - 1
-  const partsOf = new Map<number, number>()
-  for (const { node } of graph.meetings) partsOf.set(node, (partsOf.get(node) ?? 0) + 1)
-  const ends = new Map<number, number>()
+  const partsOf = new Int32Array(graph.nodes)
+  for (const node of nodes) partsOf[node]!++
+  const ends = new Int32Array(graph.nodes).fill(-1)
   const part = (node: number): number => {
-    if (partsOf.get(node) === 1) return node
-    const end = ends.get(node) ?? add(node)
-    ends.set(node, end)
+    if (partsOf[node] === 1) return node
+    if (ends[node]! < 0) ends[node] = add(node)
     const made = add(node)
-    edges.push({ from: node, to: made, why: 'order' }, { from: made, to: end, why: 'order' })
+    edges.add(node, made, 'order')
+    edges.add(made, ends[node]!, 'order')
     return made
   }
-  const channels = new Map<string, { sends: number[]; recvs: number[] }>()
-  for (const meeting of graph.meetings) {
-    if (meeting.kind === 'collective') continue
-    const channel = channels.get(meeting.channel) ?? { sends: [], recvs: [] }
-    channels.set(meeting.channel, channel)
-    channel[meeting.kind === 'send' ? 'sends' : 'recvs'].push(part(meeting.node))
+  const channels = Array.from({ length: channelCount }, () => ({
+    sends: [] as number[],
+    recvs: [] as number[],
+  }))
+  for (let meeting = 0; meeting < nodes.length; meeting++) {
+    if (kind[meeting] === meetingKinds.collective) continue
+    const channel = channels[channelOf[meeting]!]!
+    const side = kind[meeting] === meetingKinds.send ? channel.sends : channel.recvs
+    side.push(part(nodes[meeting]!))
   }
-  for (const { sends, recvs } of channels.values())
-    sends.forEach((send, index) => {
+  for (const { sends, recvs } of channels)
+    for (const [index, send] of sends.entries()) {
       const recv = recvs[index]
-      if (recv !== undefined) edges.push({ from: send, to: recv, why: 'meets' })
+      if (recv !== undefined) edges.add(send, recv, 'meets')
       const earlier = recvs[index - slots]
-      if (earlier !== undefined) edges.push({ from: earlier, to: send, why: 'slot' })
-    })
-  for (const { from, to, why } of orders) edges.push({ from: ends.get(from) ?? from, to, why })
+      if (earlier !== undefined) edges.add(earlier, send, 'slot')
+    }
+  const ended = (node: number): number => (ends[node]! < 0 ? node : ends[node]!)
+  edges.addAll(order, 'order', ended).addAll(data, 'data', ended)
   return {
     nodes: graph.nodes + owners.length,
     instruction: (node) => (node < graph.nodes ? node : owners[node - graph.nodes]!),
-    together: pairUp(
-      graph.meetings.filter(({ kind }) => kind === 'collective'),
-      ({ node }) => node,
-    ),
+    together: pairUp(graph.meetings, true),
     edges,
   }
 }
 
 /** Pairs of nodes that meet. */
-function pairUp(meetings: readonly Meeting[], node: (meeting: Meeting) => number): NodePair[] {
-  const first = new Map<string, number>()
-  const pairs: NodePair[] = []
-  for (const meeting of meetings) {
-    const known = first.get(meeting.key)
-    if (known === undefined) first.set(meeting.key, node(meeting))
-    else pairs.push([known, node(meeting)])
+function pairUp({ node, kind, key, keys }: Meetings, onlyCollectives: boolean): Pairs {
+  const first = new Int32Array(keys).fill(-1)
+  const from: number[] = []
+  const to: number[] = []
+  for (let meeting = 0; meeting < node.length; meeting++) {
+    if (onlyCollectives && kind[meeting] !== meetingKinds.collective) continue
+    const known = first[key[meeting]!]!
+    if (known < 0) first[key[meeting]!] = node[meeting]!
+    else {
+      from.push(known)
+      to.push(node[meeting]!)
+    }
   }
-  return pairs
+  return { from, to }
 }
 
 function cycleFinding(
@@ -141,17 +194,19 @@ function cycleFinding(
   words: { readonly code: string; readonly message: string; readonly fix: string },
 ): Finding[] {
   const merged = new Merged(waits.nodes)
-  for (const [a, b] of waits.together) merged.merge(a, b)
-  const edges = waits.edges.map(
-    (label): Edge<Label> => ({ from: merged.find(label.from), to: merged.find(label.to), label }),
-  )
-  const found = findCycle(waits.nodes, edges)
+  const { together, edges } = waits
+  for (let pair = 0; pair < together.from.length; pair++)
+    merged.merge(together.from[pair]!, together.to[pair]!)
+  const found = findCycle(waits.nodes, {
+    from: Int32Array.from(edges.from, (node) => merged.find(node)),
+    to: Int32Array.from(edges.to, (node) => merged.find(node)),
+  })
   if (found === undefined) return []
   const steps = found
-    .map(({ label }) => ({
-      from: waits.instruction(label.from),
-      to: waits.instruction(label.to),
-      why: label.why,
+    .map((edge) => ({
+      from: waits.instruction(edges.from[edge]!),
+      to: waits.instruction(edges.to[edge]!),
+      why: reasons[edges.why[edge]!]!,
     }))
     // Steps inside one exchange.
     .filter(({ from, to }) => from !== to)

@@ -17,14 +17,22 @@ export function checkDeclaredActions(context: VerifyContext): Finding[] {
   for (const view of context.roles) {
     const here = new Map<string, InstructionPlace>()
     view.instructions.forEach((instruction, index) => {
-      if (instruction.kind === 'move' && instruction.direction === 'out' && instruction.port === until) gives = true
+      if (instruction.kind === 'move' && instruction.direction === 'out' && instruction.port === until)
+        gives = true
       if (instruction.kind !== 'run' || instruction.action === undefined) return
       const action = view.role.actions[instruction.action]
       if (action === undefined) return
       if (action.stage >= stages || action.microbatch >= microbatches || (action.slice ?? 0) >= slices) {
         const has = `has ${stages} stages, ${microbatches} micro-batches and ${slices} slices`
         findings.push(
-          findingAt(context, view, index, 'ACTION_UNKNOWN', `is outside the step, which ${has}`, 'correct it'),
+          findingAt(
+            context,
+            view,
+            index,
+            'ACTION_UNKNOWN',
+            `is outside the step, which ${has}`,
+            'correct it',
+          ),
         )
         return
       }

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { readInstructions } from '../columns.ts'
 import { parseProgram } from '../text/parse.ts'
 import { memoryEdges } from './dependences.ts'
+import { RoleView } from './roleView.ts'
 
 it('orders values of other shapes in one slot by the elements they share', () => {
   const program = parseProgram(`program 1
@@ -19,8 +19,8 @@ role pipeline=0
   net recv #3 b{0:2} from pipeline+1
 `)
   const [role] = program.roles
-  const instructions = readInstructions(role!.code)
-  const edges = memoryEdges({ index: 0, role: role!, ranks: [0], instructions })
+  const { from, to } = memoryEdges(new RoleView(0, role!, [0]))
+  const edges = from.map((earlier, index) => [earlier, to[index]])
   // Row 1 of a is elements 3 to 6: only the first receive meets it. The free is instruction 2.
   expect(edges).toContainEqual([1, 3])
   expect(edges).not.toContainEqual([1, 4])

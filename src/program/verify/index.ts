@@ -11,8 +11,8 @@ import { checkOutside } from './outside.ts'
 import { checkTypes } from './ports.ts'
 import { rankViews } from './ranks.ts'
 import { checkMemory, checkState } from './resources.ts'
-import { RoleView } from './roleView.ts'
 import { checkRoles } from './roles.ts'
+import { RoleView } from './roleView.ts'
 import { checkShards } from './shards.ts'
 import { checkSums } from './sums.ts'
 import { checkTerms } from './terms.ts'
@@ -95,7 +95,7 @@ export const invariants: readonly Invariant[] = [
   },
   {
     name: 'terms',
-    promise: 'what ranks add up, each of its own samples, is declared a term of one sum over all of them',
+    promise: 'what replicas add up, each of its own samples, is declared a term of one sum over all of them',
     check: checkTerms,
     asked: ({ program }) => program.work.method !== 'declared',
   },
@@ -120,7 +120,8 @@ export const invariants: readonly Invariant[] = [
   },
   {
     name: 'state',
-    promise: 'a training step leaves the next version of all of its state, which one stage owns',
+    promise:
+      'a training step leaves the next version of all of its state but what is frozen, and one stage owns it',
     check: checkState,
   },
   {
@@ -153,9 +154,7 @@ const findingLimit = 100
 
 /** Asks every invariant. What is proven is about this Program under our engines. */
 export function verifyProgram(program: Program, options: VerifyOptions = {}): Verification {
-  const roles = program.roles.map(
-    (role, index) => new RoleView(index, role, roleRanks(program.mesh, role)),
-  )
+  const roles = program.roles.map((role, index) => new RoleView(index, role, roleRanks(program.mesh, role)))
   const context: VerifyContext = {
     program,
     roles,

@@ -1,54 +1,59 @@
+import { columnKinds } from '../columnAccesses.ts'
 import type { InstructionPlace, VerifyContext } from './finding.ts'
 
-/** A part of an instruction that meets its counterpart on another rank. */
-export interface Meeting {
-  /** Node of the instruction: `offset of its rank + instruction`. */
-  readonly node: number
-  readonly kind: 'send' | 'recv' | 'collective'
-  /** Equal for those that meet. */
-  readonly key: string
-  /** Sender, receiver and stream: the channel a message waits in. */
-  readonly channel: string
+/** Pairs of nodes, or of instructions of a role: from[i] and to[i]. */
+export interface Pairs {
+  readonly from: readonly number[]
+  readonly to: readonly number[]
 }
 
-export type NodePair = readonly [earlier: number, later: number]
+/** Parts of instructions that meet their counterparts on other ranks, in the order of ranks and instructions. */
+export interface Meetings {
+  /** Node of the instruction: `offset of its rank + instruction`. */
+  readonly node: readonly number[]
+  readonly kind: readonly (typeof meetingKinds)[keyof typeof meetingKinds][]
+  /** Equal for those that meet, numbered from 0. */
+  readonly key: readonly number[]
+  /** Sender, receiver and stream, numbered from 0 in the order of their first use: the channel a message waits in. -1 for collectives. */
+  readonly channel: readonly number[]
+  readonly keys: number
+  readonly channels: number
+}
+
+export const meetingKinds = { send: 0, recv: 1, collective: 2 } as const
 
 /** Every rank's instructions numbered through, and who meets whom. */
 export interface RankGraph {
   readonly nodes: number
   readonly place: (node: number) => InstructionPlace
-  readonly meetings: readonly Meeting[]
+  readonly meetings: Meetings
   /** Applies edges between instructions of a role to each of its ranks. */
-  readonly expand: (edges: (role: number) => readonly NodePair[]) => NodePair[]
+  readonly expand: (edges: (role: number) => Pairs) => Pairs
 }
 
 export function rankGraph({ ranks, roles }: Pick<VerifyContext, 'ranks' | 'roles'>): RankGraph {
   const offsets: number[] = []
-  const meetings: Meeting[] = []
+  const meetings = new MeetingList()
   let nodes = 0
   for (const { rank, view, peers, groups } of ranks) {
     const offset = nodes
     offsets.push(offset)
-    nodes += view.instructions.length
-    view.instructions.forEach((instruction, index) => {
-      const node = offset + index
-      if (instruction.kind === 'collective') {
-        const { collective, group } = instruction
-        const key = `collective ${collective} ${group} ${groups[group]?.[0]}`
-        meetings.push({ node, kind: 'collective', key, channel: '' })
+    const { code } = view
+    nodes += code.length
+    for (let index = 0; index < code.length; index++) {
+      const kind = code.kind[index]
+      const start = code.start[index]!
+      if (kind === columnKinds.collective) {
+        const group = code.operands[start + 2]!
+        meetings.collective(offset + index, `${code.target[index]} ${group} ${groups[group]?.[0]}`)
       }
-      if (instruction.kind !== 'exchange') return
-      for (const part of instruction.parts) {
-        const other = peers[part.peer]
-        const [from, to] = part.direction === 'send' ? [rank, other] : [other, rank]
-        meetings.push({
-          node,
-          kind: part.direction,
-          key: `transfer ${part.transfer} ${from} ${to}`,
-          channel: `${from} ${to} ${instruction.stream}`,
-        })
+      if (kind !== columnKinds.exchange) continue
+      for (let part = start; part < code.start[index + 1]!; part += 5) {
+        const other = peers[code.operands[part + 4]!] ?? -1
+        const transfer = code.operands[part + 1]!
+        meetings.part(offset + index, code.operands[part] === 1, rank, other, transfer, code.stream[index]!)
       }
-    })
+    }
   }
   return {
     nodes,
@@ -66,10 +71,75 @@ export function rankGraph({ ranks, roles }: Pick<VerifyContext, 'ranks' | 'roles
     },
     expand: (edges) => {
       const byRole = roles.map((view) => edges(view.index))
-      return ranks.flatMap(({ view }, index) => {
+      const from: number[] = []
+      const to: number[] = []
+      ranks.forEach(({ view }, index) => {
         const offset = offsets[index]!
-        return byRole[view.index]!.map(([from, to]): NodePair => [offset + from, offset + to])
+        const own = byRole[view.index]!
+        for (let edge = 0; edge < own.from.length; edge++) {
+          from.push(offset + own.from[edge]!)
+          to.push(offset + own.to[edge]!)
+        }
       })
+      return { from, to }
     },
+  }
+}
+
+/** By receiver: key of each transfer, channel of each stream. */
+type ReceiverPairs = Map<
+  number,
+  { readonly transfers: Map<number, number>; readonly streams: Map<number, number> }
+>
+
+class MeetingList implements Meetings {
+  readonly node: number[] = []
+  readonly kind: (typeof meetingKinds)[keyof typeof meetingKinds][] = []
+  readonly key: number[] = []
+  readonly channel: number[] = []
+  keys = 0
+  channels = 0
+  private readonly collectives = new Map<string, number>()
+  /** By sender, then by receiver. */
+  private readonly pairs = new Map<number, ReceiverPairs>()
+
+  collective(node: number, name: string): void {
+    const key = this.collectives.get(name) ?? this.keys++
+    this.collectives.set(name, key)
+    this.push(node, meetingKinds.collective, key, -1)
+  }
+
+  part(node: number, receives: boolean, rank: number, other: number, transfer: number, stream: number): void {
+    const [from, to] = receives ? [other, rank] : [rank, other]
+    const receivers: ReceiverPairs = this.pairs.get(from) ?? new Map()
+    this.pairs.set(from, receivers)
+    let pair = receivers.get(to)
+    if (pair === undefined) {
+      pair = { transfers: new Map(), streams: new Map() }
+      receivers.set(to, pair)
+    }
+    let key = pair.transfers.get(transfer)
+    if (key === undefined) {
+      key = this.keys++
+      pair.transfers.set(transfer, key)
+    }
+    let channel = pair.streams.get(stream)
+    if (channel === undefined) {
+      channel = this.channels++
+      pair.streams.set(stream, channel)
+    }
+    this.push(node, receives ? meetingKinds.recv : meetingKinds.send, key, channel)
+  }
+
+  private push(
+    node: number,
+    kind: (typeof meetingKinds)[keyof typeof meetingKinds],
+    key: number,
+    channel: number,
+  ): void {
+    this.node.push(node)
+    this.kind.push(kind)
+    this.key.push(key)
+    this.channel.push(channel)
   }
 }

@@ -8,21 +8,18 @@ import {
   withInstructions,
   withRole,
 } from '../../../test/support/programs.ts'
-import { readInstructions } from '../columns.ts'
 import { rankCount, roleRanks } from '../mesh.ts'
 import type { Instruction, Peer, Program } from '../types.ts'
-import type { RoleView } from './finding.ts'
 import { verifyProgram } from './index.ts'
 import { rankViews } from './ranks.ts'
+import { RoleView } from './roleView.ts'
 
 function codes(program: Program, ranksInFull: number): string[] {
   return [...new Set(verifyProgram(program, { ranksInFull }).findings.map(({ code }) => code))].sort()
 }
 
 function looked(program: Program): number[] {
-  const roles = program.roles.map(
-    (role, index) => new RoleView(index, role, roleRanks(program.mesh, role)),
-  )
+  const roles = program.roles.map((role, index) => new RoleView(index, role, roleRanks(program.mesh, role)))
   return rankViews(program, roles, 0).map(({ rank }) => rank)
 }
 

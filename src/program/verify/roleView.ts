@@ -73,7 +73,8 @@ export class RoleView {
     if (known !== undefined) return known
     const found: number[] = []
     const wanted = columnKinds[kind]
-    for (let index = 0; index < this.code.length; index++) if (this.code.kind[index] === wanted) found.push(index)
+    for (let index = 0; index < this.code.length; index++)
+      if (this.code.kind[index] === wanted) found.push(index)
     const places = Int32Array.from(found)
     this.places.set(kind, places)
     return places

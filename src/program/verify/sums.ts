@@ -1,4 +1,5 @@
 import { firstGap, isInPlace, operandRows, overlap, type ValueAccess, valueAccesses } from '../accesses.ts'
+import { columnAccess, columnKinds, visitColumnAccesses } from '../columnAccesses.ts'
 import { isReplicaAxis } from '../mesh.ts'
 import { formatInstruction } from '../text/instruction.ts'
 import { formatValue } from '../text/operands.ts'
@@ -39,72 +40,112 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
       places: [{ role: view.index, instruction: index }],
     })
   }
-  view.instructions.forEach((instruction, index) => {
-    for (const access of sumAccesses(instruction)) {
-      const { value, part } = access
-      const rows = operandRows(role, access)
-      const done = added.get(value) ?? []
-      if (part !== undefined && isHeld(program, instruction) && isPartlyWhole(role, value, rows))
+  const { code, values } = view
+  // Of values that are no terms, which most are, a whole read is a mark until there is something to hold it against.
+  const wasRead = new Uint8Array(role.values.length)
+  const noteRead = (value: number, rows: Region): void => {
+    const known = read.get(value)
+    if (known === undefined) read.set(value, [rows])
+    else known.push(rows)
+  }
+  let index = 0
+  let instruction: Extract<Instruction, { kind: 'collective' }> | undefined
+  const check = (access: SumAccess): void => {
+    const { value, part } = access
+    const rows = operandRows(role, access)
+    const done = added.get(value) ?? []
+    if (
+      part !== undefined &&
+      instruction !== undefined &&
+      isHeld(program, instruction) &&
+      isPartlyWhole(role, value, rows)
+    )
+      report(
+        'SUM_WHOLE',
+        index,
+        `adds copies of ${formatValue(role, value)}, of which every rank has the whole`,
+        'remove it, or say over which group its terms lie',
+      )
+    if (isAccumulator(role, value) && part === undefined) {
+      if (access.kind === 'read') noteRead(value, rows)
+      else if (
+        code.kind[index] !== columnKinds.move &&
+        read.get(value)?.some((region) => overlap(region, rows))
+      )
         report(
-          'SUM_WHOLE',
+          'SUM_LATE',
           index,
-          `adds copies of ${formatValue(role, value)}, of which every rank has the whole`,
-          'remove it, or say over which group its terms lie',
+          `adds to ${formatValue(role, value)} after it was read`,
+          'read it after the last term',
         )
-      if (isAccumulator(role, value) && part === undefined) {
-        const known = read.get(value) ?? []
-        if (access.kind === 'read') {
-          if (known.push(rows) === 1) read.set(value, known)
-        } else if (instruction.kind !== 'move' && known.some((region) => overlap(region, rows)))
-          report(
-            'SUM_LATE',
-            index,
-            `adds to ${formatValue(role, value)} after it was read`,
-            'read it after the last term',
-          )
-      }
-      for (const term of terms(value)) {
-        if (!overlap(term, rows)) continue
-        const shared = { start: Math.max(term.start, rows.start), end: Math.min(term.end, rows.end) }
-        const name = (): string => `${term.what} of ${formatValue(role, value)}`
-        const isAdded = done.some((region) => overlap(region, shared))
-        if (part !== undefined && instruction.kind === 'collective') {
-          const over = program.groups[instruction.group]
-          const rest = remainder(program, term.group, over)
-          const left = isInPlace(part) ? [undefined] : termsAt(role, part.result, term.what, termsByBuffer)
-          if (
-            instruction.reduce !== 'sum' ||
-            rest === 'none' ||
-            left.some((group) => !isSameGroup(program, group, rest))
-          )
-            report(
-              'SUM_GROUP',
-              index,
-              `takes the ${instruction.reduce} of ${name()} over ${over?.name ?? '?'}, though its terms lie on ${term.group}`,
-              `add it over ${term.group}`,
-            )
-          if (isAdded) report('SUM_TWICE', index, `adds ${name()} a second time`, 'add it once')
-        } else if (access.kind === 'read') {
-          if (!isUnsynced(role, value) && firstGap(done, shared) !== undefined)
-            report(
-              'SUM_MISSING',
-              index,
-              `reads ${name()} before its terms are added over ${term.group}`,
-              `add it over ${term.group} first`,
-            )
-        } else if (isAdded)
-          report(
-            'SUM_LATE',
-            index,
-            `adds a term to ${name()} after the sum was made`,
-            'move it before the all-reduce',
-          )
-      }
-      if (part !== undefined) added.set(value, [...done, rows])
     }
-  })
+    for (const term of terms(value)) {
+      if (!overlap(term, rows)) continue
+      const shared = { start: Math.max(term.start, rows.start), end: Math.min(term.end, rows.end) }
+      const name = (): string => `${term.what} of ${formatValue(role, value)}`
+      const isAdded = done.some((region) => overlap(region, shared))
+      if (part !== undefined && instruction !== undefined) {
+        const over = program.groups[instruction.group]
+        const rest = remainder(program, term.group, over)
+        const left = isInPlace(part) ? [undefined] : termsAt(role, part.result, term.what, termsByBuffer)
+        if (
+          instruction.reduce !== 'sum' ||
+          rest === 'none' ||
+          left.some((group) => !isSameGroup(program, group, rest))
+        )
+          report(
+            'SUM_GROUP',
+            index,
+            `takes the ${instruction.reduce} of ${name()} over ${over?.name ?? '?'}, though its terms lie on ${term.group}`,
+            `add it over ${term.group}`,
+          )
+        if (isAdded) report('SUM_TWICE', index, `adds ${name()} a second time`, 'add it once')
+      } else if (access.kind === 'read') {
+        if (!isUnsynced(role, value) && firstGap(done, shared) !== undefined)
+          report(
+            'SUM_MISSING',
+            index,
+            `reads ${name()} before its terms are added over ${term.group}`,
+            `add it over ${term.group} first`,
+          )
+      } else if (isAdded)
+        report(
+          'SUM_LATE',
+          index,
+          `adds a term to ${name()} after the sum was made`,
+          'move it before the all-reduce',
+        )
+    }
+    if (part !== undefined) added.set(value, [...done, rows])
+  }
+  const visit = (value: number, region: number, access: number): void => {
+    if (termsByBuffer[values.buffer[value] ?? -1]?.length === 0) {
+      if (!isAccumulator(role, value)) return
+      if (access === columnAccess.read && region < 0) {
+        wasRead[value] = 1
+        return
+      }
+      if (wasRead[value] === 1) {
+        wasRead[value] = 0
+        noteRead(value, operandRows(role, { value }))
+      }
+      if (access !== columnAccess.read && !read.has(value)) return
+    }
+    const kind = accessKinds[access]!
+    check(region < 0 ? { value, kind } : { value, region, kind })
+  }
+  for (; index < code.length; index++) {
+    instruction = undefined
+    if (code.kind[index] === columnKinds.collective) {
+      instruction = view.instruction(index) as Extract<Instruction, { kind: 'collective' }>
+      for (const access of sumAccesses(instruction)) check(access)
+    } else visitColumnAccesses(code, index, visit)
+  }
   return findings
 }
+
+/** As the columns number them. */
+const accessKinds = ['read', 'write', 'update'] as const
 
 interface SumAccess extends ValueAccess {
   /** Where it is what a reduction adds up. */
@@ -180,10 +221,10 @@ function isUnsynced(role: Role, value: number): boolean {
   return role.buffers[role.values[value]?.buffer ?? -1]?.unsynced === true
 }
 
-/** A value of the whole step: neither of a micro-batch, nor a version of state. */
+/** What may be added up: all but versions of state. */
 function isAccumulator(role: Role, value: number): boolean {
   const instance = role.values[value]
-  return instance?.microbatch === undefined && instance?.step === undefined
+  return instance?.step === undefined
 }
 
 /** Whether some of the rows are no terms: every rank has the whole of them. Padding is neither. */

@@ -66,9 +66,7 @@ export function undeclared(
 /** Whether a group has exactly the replicas at `pipelines`, in one piece. Along axes that are none it may or may not go. */
 function spans({ submeshes }: ProgramMesh, { axes, pipelines }: Group, wanted: ReadonlySet<number>): boolean {
   const isWhole = [...wanted].every((pipeline) =>
-    submeshes[pipeline]!.every(
-      ({ name, size }) => size === 1 || axes.includes(name) || !isReplicaAxis(name),
-    ),
+    submeshes[pipeline]!.every(({ name, size }) => size === 1 || axes.includes(name) || !isReplicaAxis(name)),
   )
   const members = axes.includes('pipeline') ? (pipelines ?? submeshes.map((_, index) => index)) : undefined
   if (members === undefined) return isWhole && wanted.size === 1

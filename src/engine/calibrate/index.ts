@@ -1,0 +1,1 @@
+export { type CalibrateOptions, calibrate } from './calibrate.ts'
