@@ -5,7 +5,7 @@ const everything = ['src/**/*.test.ts', 'test/**/*.test.ts']
 /** Tests that start worker threads or processes of their own, which alone keep two cores busy. */
 const busy = [
   'src/engine/*.test.ts',
-  'src/engine/{local,emulate,training}/*.test.ts',
+  'src/engine/{local,emulate,calibrate,training}/*.test.ts',
   'src/cli/**/*.test.ts',
   'test/*.test.ts',
   'test/cli/**/*.test.ts',

@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command, Option } from 'commander'
 import { reportError } from '../src/cli/errors.ts'
+import { describeMachine, loadWarning } from '../src/cli/machine.ts'
 import { Progress } from '../src/cli/progress.ts'
 import { writeFileAtomic } from '../src/data/index.ts'
 import { caseName, chooseCases, ranksOf, stepOperations } from './cases.ts'
-import { describeMachine } from './machine.ts'
 import { measureCase, measureProduct } from './measure.ts'
 import { benchmarkPage } from './page.ts'
 import { findPython } from './python.ts'
@@ -39,8 +39,8 @@ async function bench(flags: Flags): Promise<void> {
     ...(flags.only === undefined ? {} : { only: flags.only }),
   })
   const effort = flags.quick === true ? quickEffort : fullEffort
-  if (machine.load > 0.5)
-    process.stderr.write(`note  the machine is busy (load ${machine.load.toFixed(2)}): figures will be off\n`)
+  const busy = loadWarning(machine)
+  if (busy !== undefined) process.stderr.write(`note  ${busy}\n`)
   const folder = mkdtempSync(join(tmpdir(), 'meshwright-bench-'))
   const removeFolder = (): void => rmSync(folder, { recursive: true, force: true })
   process.once('exit', removeFolder)

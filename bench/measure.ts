@@ -1,10 +1,10 @@
-import { exitCodes, MeshwrightError } from '../src/base/index.ts'
+import { exitCodes, MeshwrightError, median } from '../src/base/index.ts'
 import { caseName, ranksOf } from './cases.ts'
 import type { OursHello } from './job.ts'
 import { ProductClock } from './products.ts'
 import type { Side } from './side.ts'
 import { type Bench, startOurs, startTorch, writeJob } from './start.ts'
-import { median, spread } from './statistics.ts'
+import { spread } from './statistics.ts'
 import { type SideName, takeTurns } from './turns.ts'
 import type { Case, CaseResult, ProductResult, SideTimes, Variant } from './types.ts'
 

@@ -1,5 +1,5 @@
+import { median } from '../src/base/index.ts'
 import type { Side } from './side.ts'
-import { median } from './statistics.ts'
 import type { ProductResult, ProductSizes } from './types.ts'
 
 /** Some 20 to 40 milliseconds of products. */

@@ -1,10 +1,10 @@
 /** How many instructions the simulator goes through in a second, on one thread: `npm run bench:simulate`. */
 import { parseArgs } from 'node:util'
+import { median } from '../src/base/index.ts'
 import { modelFromShortName } from '../src/models/index.ts'
 import { parsePlan, resolvePlan } from '../src/plan/index.ts'
 import { lowerPlan, type Program } from '../src/program/index.ts'
 import { playProgram, simulateProgram, unitCosts } from '../src/simulate/index.ts'
-import { median } from './statistics.ts'
 
 const { values } = parseArgs({
   options: {

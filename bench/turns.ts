@@ -1,7 +1,7 @@
+import { median } from '../src/base/index.ts'
 import { ProductClock } from './products.ts'
 import type { Side } from './side.ts'
 import type { Bench } from './start.ts'
-import { median } from './statistics.ts'
 import { type Case, type ProductResult, type Variant, variants } from './types.ts'
 
 export type SideName = 'ours' | Variant

@@ -1,3 +1,5 @@
+import type { Machine } from '../src/cli/machine.ts'
+
 /** Which comparison: one rank, data 2 (DistributedDataParallel), pipeline 2 (1F1B). */
 export type Part = 'a' | 'b' | 'c'
 
@@ -70,14 +72,7 @@ export interface Report {
   /** ISO date. */
   readonly date: string
   readonly seconds: number
-  readonly machine: {
-    readonly processor: string
-    readonly cores: number
-    readonly memoryBytes: number
-    readonly system: string
-    /** Processes that wanted to run in the minute before. */
-    readonly load: number
-  }
+  readonly machine: Machine
   readonly versions: { readonly node: string; readonly onnxRuntime: string; readonly torch: string }
   readonly product: ProductResult
   readonly results: readonly CaseResult[]

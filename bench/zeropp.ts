@@ -7,11 +7,11 @@ import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { MeshwrightError } from '../src/base/index.ts'
 import { blockCosts, graphCost } from '../src/graph/index.ts'
+import { markdownTable } from '../src/cli/markdown.ts'
 import { type Model, modelFromShortName } from '../src/models/index.ts'
 import { parsePlan, resolvePlan } from '../src/plan/index.ts'
 import { collectiveWireBytes, lowerPlan, type Task } from '../src/program/index.ts'
 import { type CostModel, type SimulationResult, simulateProgram } from '../src/simulate/index.ts'
-import { markdownTable } from './page.ts'
 import { type MeasuredPlan, measureHere } from './zeroppHere.ts'
 
 const { values } = parseArgs({

@@ -114,6 +114,22 @@ const plans: readonly TinyPlan[] = [
     more: { recompute: [1, 2, 'head'] },
   },
   { stages: 2, layers: 4, microbatches: 2, schedule: { name: 'zb-v' }, more: { recompute: 'attention' } },
+  { stages: 2, data: 3, microbatches: 2, more: { zero: 3 } },
+  { stages: 1, data: 2, microbatches: 2, model: 'llama', more: { zero: { stage: 2, reduce: 'action' } } },
+  {
+    stages: 2,
+    data: 4,
+    microbatches: 2,
+    more: { zero: { stage: 3, shards: 2, replicas: 'sharded', keepLast: true } },
+  },
+  {
+    stages: 2,
+    layers: 4,
+    data: 2,
+    microbatches: 2,
+    schedule: { name: 'zeropp', unit: 2, backward: 'split' },
+    more: { zero: { stage: 3, prefetch: false } },
+  },
 ]
 
 interface Change {

@@ -9,4 +9,5 @@ export {
   type SourcePosition,
 } from './errors.ts'
 export { greatestCommonDivisor, leastCommonMultiple } from './integers.ts'
+export { median, quantile } from './statistics.ts'
 export { didYouMean, nearest } from './suggest.ts'

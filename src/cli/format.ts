@@ -5,7 +5,7 @@ export function table(header: readonly string[], rows: readonly (readonly string
   )
   const numeric = header.map((_, column) =>
     rows.every((row) =>
-      /^(–|[-+]?[\d.,]+(e[-+]?\d+)?( ?[%KMGTi]*B?(\/s)?)?( s| ms)?)$/.test(row[column] ?? ''),
+      /^(–|[-+]?[\d.,]+(e[-+]?\d+)?( ?[%KMGTi]*B?(\/s)?)?( [mµ]?s)?)$/.test(row[column] ?? ''),
     ),
   )
   const line = (cells: readonly string[]): string =>

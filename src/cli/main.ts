@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander'
 import { didYouMean, exitCodes, MeshwrightError } from '../base/index.ts'
+import { accuracyCommand } from './accuracy.ts'
 import { checkCommand } from './check.ts'
 import { doctorCommand } from './doctor.ts'
 import { reportError } from './errors.ts'
@@ -19,6 +20,7 @@ const commands = [
   showCommand,
   simulateCommand,
   scheduleCommand,
+  accuracyCommand,
   doctorCommand,
   tourCommand,
 ]

@@ -7,6 +7,7 @@ import { paint } from './style.ts'
 
 interface SimulateFlags extends PlanFlags {
   readonly costs: string
+  readonly saveCosts?: string
   readonly engine?: EngineProfile
   readonly trace?: string
   readonly svg?: string
@@ -29,6 +30,7 @@ export function simulateCommand(): Command {
       'what things take: a JSON file (- for standard input) with the seconds of a micro-batch in a stage by phase, {"F":1,"I":1,"W":1,"hop":0.1}, or with measured times; measured: the tasks of this plan, measured here first; unit: every F, I and W takes 1, communication nothing',
       'unit',
     )
+    .option('--save-costs <file>', 'keep what was measured, for --costs', fileName)
     .addOption(
       new Option(
         '--engine <engine>',
@@ -60,6 +62,8 @@ async function simulate(file: string | undefined, flags: SimulateFlags, command:
     command.error(`error: ${flags.theme === undefined ? '--width' : '--theme'} is for --svg`)
   if (flags.svg !== undefined && flags.svg === flags.trace)
     command.error('error: --svg and --trace name the same file')
+  if (flags.saveCosts !== undefined && flags.costs !== 'measured')
+    command.error('error: --save-costs is for --costs measured')
   try {
     await simulateWithFlags(file, flags)
   } catch (error) {
@@ -96,6 +100,9 @@ async function simulateWithFlags(file: string | undefined, flags: SimulateFlags)
     const { theme = 'auto', width } = flags
     files.push([flags.svg, simulationSvg(simulated, { theme, ...(width === undefined ? {} : { width }) })])
   }
+  const { table } = simulated.costs
+  if (flags.saveCosts !== undefined && table !== undefined)
+    files.push([flags.saveCosts, `${JSON.stringify(table, null, 2)}\n`])
   const { reportLines } = await import('./simulate/report.ts')
   const output =
     flags.json === true

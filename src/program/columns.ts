@@ -1,4 +1,5 @@
 import { internalError } from '../base/index.ts'
+import { IntList } from './intList.ts'
 import type {
   CollectivePart,
   Instruction,
@@ -39,23 +40,33 @@ export function encodeInstructions(instructions: Iterable<Instruction>): Instruc
 
 /** Takes instructions one by one, so that the objects need not be there all at once. */
 export class InstructionEncoder {
-  private readonly kind: number[] = []
-  private readonly stream: number[] = []
-  private readonly target: number[] = []
-  private readonly start: number[] = []
-  private readonly operands: number[] = []
+  private readonly kind = new IntList()
+  private readonly stream = new IntList()
+  private readonly target = new IntList()
+  private readonly start = new IntList()
+  private readonly operands = new IntList()
   private readonly names = new Map<string, number>()
+
+  /** Begins an instruction whose operands are then pushed one by one, as the columns have them. `target` as there. */
+  open(kind: Instruction['kind'], stream: number, target: number): void {
+    this.kind.push(kinds.indexOf(kind))
+    this.stream.push(stream)
+    this.target.push(target)
+    this.start.push(this.operands.length)
+  }
+
+  push(operand: number): void {
+    this.operands.push(operand)
+  }
 
   add(instruction: Instruction): void {
     const { operands } = this
-    this.kind.push(kinds.indexOf(instruction.kind))
-    this.stream.push(instruction.kind === 'free' ? -1 : instruction.stream)
-    this.start.push(operands.length)
-    let target = 0
+    const stream = instruction.kind === 'free' ? -1 : instruction.stream
+    this.open(instruction.kind, stream, targetOf(instruction))
     switch (instruction.kind) {
       case 'run':
-        target = instruction.task
-        operands.push((instruction.action ?? -1) + 1, instruction.reads.length)
+        operands.push((instruction.action ?? -1) + 1)
+        operands.push(instruction.reads.length)
         for (const read of instruction.reads) this.operand(read)
         for (const write of instruction.writes) {
           this.operand(write)
@@ -64,15 +75,18 @@ export class InstructionEncoder {
         break
       case 'exchange':
         for (const part of instruction.parts) {
-          operands.push(part.direction === 'recv' ? 1 : 0, part.transfer)
+          operands.push(part.direction === 'recv' ? 1 : 0)
+          operands.push(part.transfer)
           this.operand(part)
           operands.push(part.peer)
         }
         break
       case 'collective':
-        target = instruction.collective
-        operands.push(operations.indexOf(instruction.operation), reductions.indexOf(instruction.reduce))
-        operands.push(instruction.group, (instruction.root ?? -1) + 1, instruction.shift ?? 0)
+        operands.push(operations.indexOf(instruction.operation))
+        operands.push(reductions.indexOf(instruction.reduce))
+        operands.push(instruction.group)
+        operands.push((instruction.root ?? -1) + 1)
+        operands.push(instruction.shift ?? 0)
         for (const { source, result } of instruction.parts) {
           this.operand(source)
           this.operand(result)
@@ -80,29 +94,33 @@ export class InstructionEncoder {
         }
         break
       case 'move':
-        operands.push(instruction.direction === 'out' ? 1 : 0, this.name(instruction.port), instruction.value)
+        operands.push(instruction.direction === 'out' ? 1 : 0)
+        operands.push(this.name(instruction.port))
+        operands.push(instruction.value)
         break
       case 'free':
         for (const value of instruction.values) operands.push(value)
         break
     }
-    this.target.push(target)
   }
 
   finish(): InstructionColumns {
+    const length = this.kind.length
+    this.start.push(this.operands.length)
     return {
-      length: this.kind.length,
-      kind: new Int32Array(this.kind),
-      stream: new Int32Array(this.stream),
-      target: new Int32Array(this.target),
-      start: new Int32Array([...this.start, this.operands.length]),
-      operands: new Int32Array(this.operands),
+      length,
+      kind: this.kind.toArray(),
+      stream: this.stream.toArray(),
+      target: this.target.toArray(),
+      start: this.start.toArray(),
+      operands: this.operands.toArray(),
       names: [...this.names.keys()],
     }
   }
 
   private operand({ value, region }: Operand): void {
-    this.operands.push(value, (region ?? -1) + 1)
+    this.operands.push(value)
+    this.operands.push((region ?? -1) + 1)
   }
 
   private name(name: string): number {
@@ -110,6 +128,11 @@ export class InstructionEncoder {
     this.names.set(name, known)
     return known
   }
+}
+
+function targetOf(instruction: Instruction): number {
+  if (instruction.kind === 'run') return instruction.task
+  return instruction.kind === 'collective' ? instruction.collective : 0
 }
 
 /** Instruction `index` as an object. */

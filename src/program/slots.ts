@@ -1,6 +1,7 @@
 import { elementCount } from '../graph/index.ts'
-import { visitAccesses } from './accesses.ts'
-import type { BufferSpec, Instruction, SlotPool } from './types.ts'
+import { columnKinds, visitColumnAccesses } from './columnAccesses.ts'
+import { encodeInstructions } from './columns.ts'
+import type { BufferSpec, Instruction, InstructionColumns, SlotPool } from './types.ts'
 
 /** What decides where the values of a buffer live. */
 type PooledBuffer = Pick<BufferSpec, 'dtype' | 'shape' | 'tier' | 'state' | 'constant'>
@@ -50,6 +51,15 @@ export function assignSlots(
   values: readonly { readonly buffer: number; readonly step?: number }[],
   instructions: Iterable<Instruction>,
 ): SlotAssignment {
+  return assignCodeSlots(buffers, values, encodeInstructions(instructions))
+}
+
+/** The same of instructions as columns. */
+export function assignCodeSlots(
+  buffers: readonly Pick<BufferSpec, 'pool' | 'state' | 'constant'>[],
+  values: readonly { readonly buffer: number; readonly step?: number }[],
+  code: InstructionColumns,
+): SlotAssignment {
   const slots = new Array<number>(values.length).fill(0)
   const phase = new Uint8Array(values.length)
   const pools = buffers.reduce((most, { pool }) => Math.max(most, pool + 1), 0)
@@ -64,8 +74,8 @@ export function assignSlots(
       if (kept[buffer] === true) counts[buffers[buffer]!.pool] = 1 - step
     }
   const place = (value: number): void => {
-    const { buffer, step = 0 } = values[value] ?? {}
-    if (buffer === undefined || phase[value] !== untouched) return
+    if (phase[value] !== untouched) return
+    const { buffer, step = 0 } = values[value]!
     phase[value] = live
     const { pool } = buffers[buffer]!
     const slot =
@@ -77,10 +87,11 @@ export function assignSlots(
     slots[value] = slot
     if (slot >= counts[pool]!) counts[pool] = slot + 1
   }
-  for (const instruction of instructions) {
-    visitAccesses(instruction, ({ value }) => place(value))
-    if (instruction.kind !== 'free') continue
-    for (const value of instruction.values) {
+  for (let index = 0; index < code.length; index++) {
+    visitColumnAccesses(code, index, place)
+    if (code.kind[index] !== columnKinds.free) continue
+    for (let at = code.start[index]!; at < code.start[index + 1]!; at++) {
+      const value = code.operands[at]!
       const buffer = values[value]?.buffer
       if (buffer === undefined || phase[value] !== live || kept[buffer] === true) continue
       phase[value] = freed

@@ -31,11 +31,11 @@ export interface Work {
   readonly method: 'gradient' | 'infer' | 'declared'
   readonly stages: number
   readonly microbatches: number
-  /** Of `declared`: phases that every stage goes through, in order of their letters' first use; often none. */
+  /** Of `declared`: what is done of every stage, micro-batch and slice; left out: nothing that a schedule would name. */
   readonly phases?: readonly Phase[]
-  /** Of `declared`: parts of every micro-batch that go through the phases one by one. */
+  /** Of `declared`: parts of every micro-batch that go through the phases one by one; left out: it goes as a whole. */
   readonly slices?: number
-  /** A result of the step: it is repeated until that is not 0. */
+  /** Of `declared`: a result of the step, which is repeated until that is not 0. */
   readonly until?: PortName
 }
 
@@ -46,11 +46,15 @@ export interface MeshAxis {
 
 export interface Stream {
   readonly name: string
-  /** What the stream occupies: two streams on one resource take turns. `host`: between device and host; `cpu`: the host's processors. */
+  /**
+   * What the stream occupies: two streams on one resource take turns. `host` is the way between device and host, `cpu`
+   * the host's processors.
+   */
   readonly resource: 'compute' | 'network' | 'host' | 'cpu'
   /**
-   * `ready`: an engine may take the first instruction of the stream's list whose operands are there instead of the next. The
-   * list's own order is one of those it may take, so what is proven of that holds: others wait for a part of what it waits for.
+   * `ready`: an engine may take the first instruction of the stream's list whose operands are there instead of the next.
+   * What is proven of the list holds for all such orders: each waits for a part of what the list waits for, since values
+   * have fixed places.
    */
   readonly order?: 'ready'
 }
@@ -85,7 +89,7 @@ export interface KernelTask {
 /**
  * - `sumSquares`: (x region, owner scalar) -> float64 scalar: owner * sum of squares, accumulated in float64 in order;
  *   mode `add` adds to what is there.
- * - `copy`: (x) -> as many elements of the same dtype, wherever they lie: between tiers, into a ring of slots, to another name.
+ * - `copy`: (x) -> as many elements of the same dtype, wherever they lie: between tiers, into a ring of slots.
  */
 export type KernelName = 'sumSquares' | 'copy'
 

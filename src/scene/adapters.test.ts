@@ -120,6 +120,12 @@ describe('timelineOfTrace', () => {
     expect(rows[1]!.boxes.map(({ phase }) => phase)).toEqual(['clip'])
   })
 
+  it('has the unit and the names that it is told', () => {
+    const rowLabel = (rank: number): string => `copies of ${rank}`
+    const { rows, unit } = timelineOfTrace(trace, { title: '', unit: 'units', rowLabel })
+    expect([unit, ...rows.map(({ label }) => label)]).toEqual(['units', 'copies of 0', 'copies of 1'])
+  })
+
   it('takes memory where it is known', () => {
     const memory = { unit: 'bytes' as const, peak: { value: 3, at: 1 }, points: [{ time: 1, value: 3 }] }
     const { rows } = timelineOfTrace(trace, { title: '', memory: [undefined, memory] })

@@ -5,6 +5,10 @@ type Fields = Readonly<Record<string, unknown>>
 /** Entries of a table past which it is refused. */
 const mostEntries = 100_000
 
+/** Past these a step's time would be no finite number. */
+const longestTime = 1e15
+const slowestRate = 1e-3
+
 /** Reads costs as people or calibrations give them, strictly: every complaint is `SIMULATE_COSTS` with the path. */
 export function costError(path: string, message: string, hint: string): MeshwrightError {
   return new MeshwrightError('SIMULATE_COSTS', message, { at: { path }, hint })
@@ -32,20 +36,20 @@ export function readTable(path: string, value: unknown): Fields {
   return value as Fields
 }
 
-/** Zero or more, finite. */
+/** From 0 to `longestTime`. */
 export function readTime(path: string, value: unknown): number {
   if (value === undefined) throw costError(path, `the cost ${path} is missing`, 'give it as a number')
-  if (typeof value !== 'number' || !Number.isFinite(value) || value < 0)
-    throw costError(path, `${path} is ${shown(value)}`, 'a time is a finite number, zero or more')
+  if (typeof value !== 'number' || !(value >= 0 && value <= longestTime))
+    throw costError(path, `${path} is ${shown(value)}`, `a time is a number from 0 to ${longestTime}`)
   return value
 }
 
 export function readRate(path: string, value: unknown): number {
-  if (typeof value !== 'number' || !Number.isFinite(value) || value <= 0)
+  if (typeof value !== 'number' || !(value >= slowestRate && value < Number.POSITIVE_INFINITY))
     throw costError(
       path,
       value === undefined ? `${path} is missing` : `${path} is ${shown(value)}`,
-      'a rate is a finite number above zero',
+      `a rate is a finite number from ${slowestRate}`,
     )
   return value
 }

@@ -36,7 +36,7 @@ export function measureIdle(
   }
   if (busy > 0) idle.drain = stepSeconds - reached
   else idle.warmup = stepSeconds
-  return { busySeconds: busy, idle: { ...idle, total: stepSeconds - busy } }
+  return { busySeconds: busy, idle: { ...idle, total: Math.max(0, stepSeconds - busy) } }
 }
 
 /**

@@ -77,7 +77,8 @@ export function transferSlack({ times }: SimulationResult): TransferSlack[] {
         transfer: network.transfer[message]!,
         arrival: arrival[message]!,
         local: Math.max(0, need - (arrival[message]! + network.receive[message]!)),
-        total: total[message]!,
+        // Differences of sums that round.
+        total: Math.max(0, total[message]!),
       }
     }),
   )

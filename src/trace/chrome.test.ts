@@ -89,6 +89,8 @@ describe('Chrome trace events', () => {
       { name: 'process_name', ph: 'M', pid: 0, tid: 0, args: { name: 'rank 0' } },
       { name: 'process_name', ph: 'M', pid: 1, tid: 0, args: { name: 'rank 1' } },
     ])
+    // A rank with no events, one of thousands that were not simulated, has no process.
+    expect(writeChromeTrace({ ...example, ranks: 3 })).not.toContain('rank 2')
     expect(
       traceEvents.filter(({ name }) => name === 'thread_name').map(({ pid, tid, args }) => [pid, tid, args]),
     ).toEqual([

@@ -98,6 +98,19 @@ describe('drawTimeline', () => {
     }
   })
 
+  it('names rows and times as it is told', () => {
+    const options = {
+      width: 22,
+      rowName: (rank: number) => `r${rank}`,
+      formatTime: (time: number) => `${time} u`,
+    }
+    expect(drawTimeline(traceOf(2, run(0, 'F0', 0, 4), run(1, 'B0', 4, 8)), options)).toEqual([
+      'time  0            8 u',
+      'r0    F0------        ',
+      'r1            B0------',
+    ])
+  })
+
   it('draws an empty trace', () => {
     expect(drawTimeline(traceOf(1), { width: 20 })).toEqual(['time    0        0 s', 'rank 0  '])
   })
@@ -111,7 +124,12 @@ describe('formatSeconds', () => {
     [0.0123456, '12.3 ms'],
     [2e-6, '2 µs'],
     [5e-10, '0.0005 µs'],
+    [0.0009999, '1 ms'],
   ])('%f', (seconds, text) => {
     expect(formatSeconds(seconds)).toBe(text)
+  })
+
+  it('writes as many digits as it is told', () => {
+    expect(formatSeconds(0.0123456, 5)).toBe('12.346 ms')
   })
 })

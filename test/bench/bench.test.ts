@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { chooseCases, planText, ranksOf, stepOperations } from '../../bench/cases.ts'
-import { benchmarkPage, markdownTable, ratioAtEqualProducts } from '../../bench/page.ts'
-import { geometricMean, quantile, spread } from '../../bench/statistics.ts'
+import { benchmarkPage, ratioAtEqualProducts } from '../../bench/page.ts'
+import { geometricMean, spread } from '../../bench/statistics.ts'
 import type { CaseResult, Report, SideTimes, Spread } from '../../bench/types.ts'
+import { quantile } from '../../src/base/index.ts'
+import { markdownTable } from '../../src/cli/markdown.ts'
 import { compile } from '../../src/cli/prepare.ts'
 import { parsePlan } from '../../src/plan/index.ts'
 

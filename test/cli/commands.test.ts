@@ -31,7 +31,7 @@ describe.concurrent('the command', () => {
     expect((await meshwright(['--version'])).stdout).toBe(`${version}\n`)
     const { code, stdout } = await meshwright(['--help'])
     expect(code).toBe(0)
-    for (const command of ['train', 'check', 'show', 'schedule', 'doctor', 'tour'])
+    for (const command of ['train', 'check', 'show', 'simulate', 'schedule', 'doctor', 'tour'])
       expect(stdout).toContain(`\n  ${command} `)
     expect((await meshwright(['help', 'check'])).stdout).toContain('Usage: meshwright check')
   })

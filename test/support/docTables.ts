@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { exitCodes } from '../../src/base/index.ts'
+import { accuracyCommand } from '../../src/cli/accuracy.ts'
 import { checkCommand } from '../../src/cli/check.ts'
 import { doctorCommand } from '../../src/cli/doctor.ts'
 import { ParameterOption, parameterFlags } from '../../src/cli/schedule/flags.ts'
@@ -32,6 +33,7 @@ export function cliCommands(): Command[] {
     showCommand(),
     simulateCommand(),
     schedule,
+    accuracyCommand(),
     doctorCommand(),
     tourCommand(),
   ]

@@ -40,7 +40,13 @@ const drafts: readonly Draft[] = [
     microbatches: 8,
   },
   { schedule: 'zb-h1', mesh: 'pipeline 2', recompute: 'none', microbatches: 8 },
-  { schedule: 'zeropp', parameters: 'chunks: 2, unit: 4', mesh: 'pipeline 2', recompute: 'none', microbatches: 8 },
+  {
+    schedule: 'zeropp',
+    parameters: 'chunks: 2, unit: 4',
+    mesh: 'pipeline 2',
+    recompute: 'none',
+    microbatches: 8,
+  },
   { schedule: '1f1b', mesh: 'data 2', recompute: 'attention', stage: 0, microbatches: 4 },
   { schedule: '1f1b', mesh: 'data 2', recompute: 'none', stage: 1, microbatches: 4 },
   { schedule: 'gpipe', mesh: 'data 2', recompute: 'full', stage: 2, microbatches: 4 },
@@ -69,6 +75,13 @@ zero: ${stage}
 recompute: ${recompute}
 `
     const name = [mesh, parameters === undefined ? schedule : `${schedule} (${parameters})`].join(', ')
-    return { name, schedule: parameters === undefined ? schedule : `${schedule}, ${parameters}`, zero: String(stage), recompute, mesh, document }
+    return {
+      name,
+      schedule: parameters === undefined ? schedule : `${schedule}, ${parameters}`,
+      zero: String(stage),
+      recompute,
+      mesh,
+      document,
+    }
   })
 }

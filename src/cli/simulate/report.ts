@@ -1,42 +1,38 @@
-import { bufferKinds } from '../../program/index.ts'
-import type { TimeUnit } from '../../scene/index.ts'
+import { type BufferKind, bufferKinds } from '../../program/index.ts'
 import {
-  type CriticalStep,
   type SimulationResult,
   simulationTrace,
+  type TrafficKind,
   trafficKinds,
 } from '../../simulate/index.ts'
-import { drawTimeline, formatSeconds } from '../../trace/index.ts'
+import { drawTimeline } from '../../trace/index.ts'
 import { counted, formatBytes, formatCount, table } from '../format.ts'
-import { formatShare, formatTime } from '../schedule/measures.ts'
+import { formatShare } from '../schedule/measures.ts'
 import { paint, paintPhase } from '../style.ts'
+import { criticalLines, transferLines } from './pathReport.ts'
 import { type Row, rowName, traceOfRows } from './rows.ts'
 import type { Simulated } from './simulatePlan.ts'
-import {
-  type CriticalPart,
-  criticalParts,
-  criticalReasons,
-  idleText,
-  instructionText,
-  transfersOf,
-} from './summary.ts'
+import { idleText } from './summary.ts'
+import { type TimeText, timeFormat, withUnit } from './times.ts'
 
-const words = {
+const words: Readonly<Record<TrafficKind, string>> = {
   p2p: 'point to point',
   allReduce: 'all-reduce',
   allGather: 'all-gather',
   reduceScatter: 'reduce-scatter',
   other: 'other collectives',
-} as const
+}
 
-/** What a step of the critical path waited for, by why it began no earlier. */
-const reasons: Readonly<Record<CriticalStep['reason'], string>> = {
-  start: 'nothing',
-  data: 'data',
-  order: 'its turn in the stream',
-  resource: 'another stream of its resource',
-  slot: 'room in the channel',
-  collective: 'other members',
+/** What holds memory, in a word. */
+const holders: Readonly<Record<BufferKind, string>> = {
+  parameters: 'parameters',
+  gatheredParameters: 'gathered',
+  gradients: 'gradients',
+  optimizerState: 'optimizer',
+  residuals: 'residuals',
+  activations: 'activations',
+  cotangents: 'cotangents',
+  other: 'other',
 }
 
 /** Rows of a table or drawing past which the rest is left to --json and --svg. */
@@ -64,17 +60,6 @@ export function reportLines(simulated: Simulated, options: { readonly verbose: b
     ...timelineLines(simulated, shown),
     ...(rest === 0 ? [] : ['', `${counted(rest, 'further row')}: --json lists them, --svg draws them`]),
   ]
-}
-
-type TimeText = (time: number) => string
-
-/** Times in the words of their unit; units have no name in tables. */
-function timeFormat(unit: TimeUnit): TimeText {
-  return unit === 'units' ? formatTime : (seconds) => formatSeconds(seconds, 4)
-}
-
-function withUnit(unit: TimeUnit, text: string): string {
-  return unit === 'units' ? `${text} units` : text
 }
 
 function headLines({ source, compiled, result, costs }: Simulated): string[] {
@@ -130,8 +115,8 @@ function memoryLines(
       'peak',
       ...(capacity === null ? [] : ['of device']),
       'at',
-      ...kinds.map((kind) => kind.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)),
-      'micro-batches',
+      ...kinds.map((kind) => holders[kind]),
+      'in flight',
     ],
     shown.map((row) => {
       const { peakBytes, peakAt, peakByKind, peakActivations } = row.result
@@ -158,62 +143,6 @@ function trafficLines({ bytes, calls }: SimulationResult): string[] {
     ['traffic of all ranks', 'calls', 'bytes'],
     used.map((kind) => [words[kind], formatCount(calls[kind]), formatBytes(bytes[kind])]),
   )
-}
-
-function criticalLines(result: SimulationResult, time: TimeText, verbose: boolean): string[] {
-  const { criticalPath, stepSeconds } = result
-  const share = (seconds: number): string => (stepSeconds > 0 ? formatShare(seconds / stepSeconds, 1) : '–')
-  const parts = criticalParts(result).filter(({ seconds }) => seconds > 0)
-  const waited = Object.entries(criticalReasons(result))
-    .filter(([reason, seconds]) => reason !== 'start' && seconds > 0)
-    .sort((a, b) => b[1] - a[1])
-    .map(([reason, seconds]) => `${reasons[reason as CriticalStep['reason']]} ${share(seconds)}`)
-  return [
-    ...table(
-      ['critical path', 'steps', 'time', 'share'],
-      parts.map((part) => [partName(part), formatCount(part.steps), time(part.seconds), share(part.seconds)]),
-    ),
-    ...(waited.length === 0 ? [] : [`its steps waited for ${waited.join(', ')}`]),
-    ...(verbose ? ['', ...firstSteps(result, criticalPath.slice(0, 12), time)] : []),
-  ]
-}
-
-function partName({ kind, phase }: CriticalPart): string {
-  if (kind === 'compute') return phase ?? 'other runs'
-  return { transfer: 'transfers', collective: 'collectives', move: 'moves' }[kind]
-}
-
-function firstSteps(result: SimulationResult, steps: readonly CriticalStep[], time: TimeText): string[] {
-  return table(
-    ['first steps', 'from', 'time', 'what', 'waited for'],
-    steps.map(({ rank, instruction, start, seconds, reason }) => [
-      `rank ${rank}`,
-      time(start),
-      time(seconds),
-      instructionText(result, rank, instruction),
-      reasons[reason],
-    ]),
-  )
-}
-
-function transferLines({ result, rows }: Simulated, time: TimeText, verbose: boolean): string[] {
-  const { count, withoutSlack, least } = transfersOf(result, rows, verbose ? 12 : 3)
-  if (count === 0) return []
-  return [
-    '',
-    ...table(
-      ['least slack', 'to', 'what', 'there at', 'slack', 'before it is needed'],
-      least.map(({ from, to, send, arrival, local, total }) => [
-        `rank ${from}`,
-        `rank ${to}`,
-        send,
-        time(arrival),
-        time(total),
-        time(local),
-      ]),
-    ),
-    `${formatCount(withoutSlack)} of ${counted(count, 'transfer')} make the step longer if they come later`,
-  ]
 }
 
 function timelineLines({ result, costs }: Simulated, rows: readonly Row[]): string[] {

@@ -27,7 +27,7 @@ export async function simulatePlan(
     const compiled = compile(loaded)
     // A plan that does not fit is simulated all the same: what holds its peak is worth seeing.
     const program = lowerVerified(compiled, { withinBudget: false })
-    const costs = await loadCosts(options.costs, program, compiled)
+    const costs = await loadCosts(options.costs, program)
     progress.update(0, 'simulating')
     const result = inFile(costs.file, () =>
       simulateProgram(program, costs.model, { engine: options.engine ?? costs.engine }),

@@ -1,6 +1,8 @@
 import { availableParallelism, cpus } from 'node:os'
+import { median } from '../../base/index.ts'
 import { type Program, rankCount, type Task } from '../../program/index.ts'
 import type { MeasuredCollective, MeasuredTable } from '../../simulate/index.ts'
+import { stoppedError } from '../local/crew.ts'
 import { createLocalEngine } from '../local/start.ts'
 import { stepPorts } from '../ports.ts'
 import type { Engine, StepInput } from '../types.ts'
@@ -11,9 +13,8 @@ import {
   type StepTimes,
   transferExperiment,
 } from './communication.ts'
-import { median } from './lines.ts'
 import { collectPayloads } from './payloads.ts'
-import { taskExperiments, taskLines, type TaskTimes } from './taskExperiment.ts'
+import { type TaskTimes, taskExperiments, taskLines } from './taskExperiment.ts'
 
 export interface CalibrateOptions {
   /** Steps of each experiment that count. Default 20. */
@@ -22,7 +23,7 @@ export interface CalibrateOptions {
   readonly seconds?: number
   /** Part of the rounds that is done. */
   readonly onProgress?: (fraction: number, text: string) => void
-  /** Asked between steps; true ends the calibration with what there is, or with `undefined`. */
+  /** Asked between steps; true ends the calibration with `RUN_STOPPED`. */
   readonly shouldStop?: () => boolean
   /** Added to the table beside Node: versions of what ran. */
   readonly software?: Readonly<Record<string, string>>
@@ -97,7 +98,7 @@ async function runInTurns(
       const spent = (performance.now() - began) / 1000
       if (round >= leastRounds && spent > seconds) break
       for (const [index, engine] of engines.entries()) {
-        if (shouldStop?.() === true) break
+        if (shouldStop?.() === true) throw stoppedError()
         const started = performance.now()
         const { trace } = await engine.step(inputs[index]!)
         const whole = (performance.now() - started) / 1000

@@ -1,7 +1,8 @@
+import { median } from '../../base/index.ts'
 import type { CollectiveOperation, Instruction, Program, ValueRef } from '../../program/index.ts'
 import type { LineCost, MeasuredCollective, MeasuredTable } from '../../simulate/index.ts'
 import { handmadeProgram, productTask, RankList, streams } from './handmade.ts'
-import { fitLine, median, type Point } from './lines.ts'
+import { fitLine, type Point } from './lines.ts'
 import type { CollectiveClass, Payloads } from './payloads.ts'
 
 /** What one step of a program took, by rank and instruction, in seconds. */
@@ -24,7 +25,12 @@ export function transferExperiment(
   const [sender, receiver] = [new RankList(), new RankList()]
   const lists = [sender, receiver]
   let ids = 0
-  const part = (direction: 'send' | 'recv', transfer: number, value: ValueRef, peer: number): Instruction => ({
+  const part = (
+    direction: 'send' | 'recv',
+    transfer: number,
+    value: ValueRef,
+    peer: number,
+  ): Instruction => ({
     kind: 'exchange',
     stream: streams.transfer,
     parts: [{ direction, transfer, value, peer }],

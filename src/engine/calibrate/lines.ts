@@ -7,14 +7,6 @@ export interface Point {
   readonly weight: number
 }
 
-/** Of an even number of values the mean of the two in the middle. */
-export function median(values: readonly number[]): number {
-  if (values.length === 0) throw new RangeError('no values')
-  const sorted = values.toSorted((a, b) => a - b)
-  const middle = sorted.length >> 1
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
-}
-
 /**
  * The line of least squares, weighted, among those that are nowhere negative: what is counted is seconds, not shares of
  * them, so that the sum over a program is right.
@@ -43,7 +35,7 @@ export function fitLine(points: readonly Point[]): LineCost {
 }
 
 /** At most `most` of the items, the first and the last among them, the others as evenly as can be. */
-export function spread<T>(items: readonly T[], most: number): T[] {
+export function evenly<T>(items: readonly T[], most: number): T[] {
   if (items.length <= most) return [...items]
   if (most === 1) return items.slice(0, 1)
   return Array.from(

@@ -12,7 +12,7 @@ import {
   readInstructions,
   roleRanks,
 } from '../../program/index.ts'
-import { spread } from './lines.ts'
+import { evenly } from './lines.ts'
 
 /** Collectives that should take equally long. */
 export interface CollectiveClass {
@@ -110,7 +110,7 @@ function classOf(
 
 function chooseSizes(counts: ReadonlyMap<number, number>): Payloads['messages'] {
   const sizes = [...counts].map(([bytes, count]) => ({ bytes, count })).toSorted((a, b) => a.bytes - b.bytes)
-  return spread(sizes, mostSizes)
+  return evenly(sizes, mostSizes)
 }
 
 /** Of each operation among so many members some of all sizes, and one of a single element a member. */
@@ -122,7 +122,7 @@ function chooseCollectives(classes: readonly CollectiveClass[]): CollectiveClass
       const alike = own
         .filter((one) => one.members === members)
         .toSorted((a, b) => a.payloadBytes - b.payloadBytes)
-      return [smallest(operation, members, alike[0]!), ...spread(alike, mostSizes)]
+      return [smallest(operation, members, alike[0]!), ...evenly(alike, mostSizes)]
     })
   })
 }

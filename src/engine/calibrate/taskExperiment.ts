@@ -1,7 +1,8 @@
+import { median } from '../../base/index.ts'
 import type { KernelTask, Program, Task } from '../../program/index.ts'
 import type { LineCost } from '../../simulate/index.ts'
 import type { Experiment, StepTimes } from './communication.ts'
-import { fitLine, median, type Point } from './lines.ts'
+import { fitLine, type Point } from './lines.ts'
 import { type TaskClass, taskPrograms } from './taskPrograms.ts'
 
 /** What runs of one class took, over all steps, and how many a step of the program has. */

@@ -10,7 +10,7 @@ import {
   roleRanks,
   type Task,
 } from '../../program/index.ts'
-import { spread } from './lines.ts'
+import { evenly } from './lines.ts'
 
 type Run = Extract<Instruction, { kind: 'run' }>
 
@@ -45,10 +45,7 @@ export function taskPrograms(program: Program, cores: number): TaskProgram[] {
   const groups: Role[][] = []
   for (let first = 0; first < program.roles.length; first += width)
     groups.push(
-      Array.from(
-        { length: width },
-        (_, place) => program.roles[(first + place) % program.roles.length]!,
-      ),
+      Array.from({ length: width }, (_, place) => program.roles[(first + place) % program.roles.length]!),
     )
   return groups.map((roles) => {
     const alone = roles.map((role, pipeline) => isolate(program, role, pipeline))
@@ -75,7 +72,7 @@ function isolate(
   const instructions = readInstructions(role.code)
   const known = classify(program, role, instructions)
   const chosen = [...known.values()].flatMap(({ taskClass, runs }) =>
-    spread(runs, mostRuns).map((run) => ({ run, taskClass })),
+    evenly(runs, mostRuns).map((run) => ({ run, taskClass })),
   )
   const used = new Set(chosen.flatMap(({ run }) => [...run.reads, ...run.writes].map(({ value }) => value)))
   const code: Instruction[] = instructions.flatMap((one): Instruction[] =>
@@ -91,7 +88,10 @@ function isolate(
     }
   const { where: _, ...rest } = role
   const name = `alone${pipeline}`
-  return { role: { ...rest, ...ownPlaces(role, used), name, pipeline, code: encodeInstructions(code) }, classes }
+  return {
+    role: { ...rest, ...ownPlaces(role, used), name, pipeline, code: encodeInstructions(code) },
+    classes,
+  }
 }
 
 function classify(

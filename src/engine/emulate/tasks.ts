@@ -28,7 +28,7 @@ export function runTask(program: Program, role: Role, run: Run, memory: RankMemo
       runSumSquares(run, memory)
       return
     case 'copy':
-      runCopy(run, memory)
+      runCopy(role, run, memory)
       return
     default:
       assertNever(task.kernel)
@@ -169,7 +169,7 @@ function storeRows(
   })
 }
 
-function runCopy(run: Run, memory: RankMemory): void {
+function runCopy(role: Role, run: Run, memory: RankMemory): void {
   const [source] = run.reads
   const [write] = run.writes
   if (source === undefined || write === undefined)
@@ -180,6 +180,9 @@ function runCopy(run: Run, memory: RankMemory): void {
   const to = memory.range(write)
   if (to.end - to.start !== values.length)
     throw new EmulationError('EMULATE_TASK', `copies ${values.length} elements to ${to.end - to.start}`)
+  const [given, taken] = [from, to].map(({ buffer }) => role.buffers[buffer]!)
+  if (given!.dtype !== taken!.dtype)
+    throw new EmulationError('EMULATE_TYPE', `copies ${given!.dtype} to ${taken!.name} of ${taken!.dtype}`)
   store(write, to, values, memory)
 }
 

@@ -1,5 +1,5 @@
 import { internalError } from '../../base/index.ts'
-import { type Action, entryActions, phaseLatency, type Schedule } from '../../schedule/index.ts'
+import { type Action, entryActions, type Schedule } from '../../schedule/index.ts'
 import type { Work } from '../types.ts'
 import type { Dag, DagOperand, DagValue, DagWrite } from './dag.ts'
 import { replicaGroup } from './groups.ts'
@@ -101,8 +101,9 @@ class StageMaker {
       this.tasks.set(action.phase, made)
     }
     const { stage } = this.info
+    const { microbatch } = action
     const at = ({ buffer, index }: StageOperand): DagValue => {
-      if (index === 'microbatch') return { buffer, microbatch: action.microbatch }
+      if (index === 'microbatch') return { buffer, microbatch }
       if (index === 'none') return { buffer }
       return 'parameters' in index
         ? this.storage.parameters(index.parameters, { stage, entry })
@@ -113,15 +114,14 @@ class StageMaker {
       return region === undefined ? at(read) : { ...at(read), region }
     })
     const writes = made.writes.map((write): DagWrite => {
+      if (write.index === 'microbatch') return { buffer: write.buffer, microbatch, mode: 'set' }
       const value = at(write)
-      if (write.index === 'microbatch') return { ...value, mode: 'set' }
       const { region } = write
       const key = `${this.info.actor} ${value.buffer} ${value.window} ${region?.start}`
       const first = !this.started.has(key)
       this.started.add(key)
       return { ...value, ...(region === undefined ? {} : { region }), mode: first ? 'set' : 'add' }
     })
-    const latency = [...action.phase].reduce((sum, letter) => sum + phaseLatency(letter), 0)
     return this.dag.add({
       kind: 'run',
       actor: this.info.actor,
@@ -130,7 +130,7 @@ class StageMaker {
       reads,
       writes,
       action,
-      latency,
+      latency: made.latency,
       ...(after === undefined ? {} : { after: [after] }),
     })
   }

@@ -40,8 +40,8 @@ export interface RunNode extends NodeCommon {
   readonly actor: number
   readonly stream: string
   readonly task: Task
-  readonly reads: readonly DagOperand[]
-  readonly writes: readonly DagWrite[]
+  /** How many of its accesses are reads. */
+  readonly reads: number
   readonly action?: Action
 }
 
@@ -51,8 +51,6 @@ export interface TransferNode extends NodeCommon {
   readonly stream: string
   readonly from: number
   readonly to: number
-  readonly source: DagValue
-  readonly destination: DagValue
 }
 
 export interface CollectiveNode extends NodeCommon {
@@ -77,16 +75,19 @@ export interface MoveNode extends NodeCommon {
   readonly actor: number
   readonly direction: 'in' | 'out'
   readonly port: string
-  readonly value: DagValue
 }
 
 export type DagNode = RunNode | TransferNode | CollectiveNode | MoveNode
 
+/** What passes add: with operands, of which the DAG keeps but the accesses (see `AccessTable`). */
 export type NewNode =
-  | Omit<RunNode, 'id'>
-  | Omit<TransferNode, 'id'>
+  | (Omit<RunNode, 'id' | 'reads'> & {
+      readonly reads: readonly DagOperand[]
+      readonly writes: readonly DagWrite[]
+    })
+  | (Omit<TransferNode, 'id'> & { readonly source: DagValue; readonly destination: DagValue })
   | Omit<CollectiveNode, 'id'>
-  | Omit<MoveNode, 'id'>
+  | (Omit<MoveNode, 'id'> & { readonly value: DagValue })
 
 /** A buffer before slots are counted. */
 export type DagBuffer = Omit<BufferSpec, 'pool'>
@@ -106,9 +107,8 @@ export class Dag {
 
   add(node: NewNode): number {
     const id = this.nodes.length
-    const added: DagNode = { ...node, id }
-    this.nodes.push(added)
-    this.accesses.add(added)
+    this.accesses.add(node)
+    this.nodes.push(kept(node, id))
     return id
   }
 
@@ -138,6 +138,30 @@ export class Dag {
       ...(extra.shard === undefined ? {} : { shard: extra.shard }),
       ...(extra.sumOver === undefined ? {} : { sumOver: extra.sumOver }),
     })
+  }
+}
+
+/** The node without its operands. */
+function kept(node: NewNode, id: number): DagNode {
+  const { stream, latency } = node
+  const after = node.after === undefined ? {} : { after: node.after }
+  switch (node.kind) {
+    case 'run': {
+      const { kind, actor, task, action } = node
+      const reads = node.reads.length
+      const run = { kind, id, actor, stream, task, reads, latency, ...after }
+      return action === undefined ? run : { ...run, action }
+    }
+    case 'transfer': {
+      const { kind, from, to } = node
+      return { kind, id, from, to, stream, latency, ...after }
+    }
+    case 'move': {
+      const { kind, actor, direction, port } = node
+      return { kind, id, actor, direction, port, stream, latency, ...after }
+    }
+    case 'collective':
+      return { ...node, id }
   }
 }
 

@@ -23,10 +23,12 @@ export function emitProgram(
   const replicas = options.axes.map((axes) => axes.reduce((product, { size }) => product * size, 1))
   const tasks = new TaskTable()
   const nodesOf: DagNode[][] = Array.from({ length: dag.actors }, () => [])
-  for (const node of ordered) for (const actor of participants(node)) nodesOf[actor]!.push(node)
+  for (const node of ordered)
+    if (node.kind === 'run' || node.kind === 'move') nodesOf[node.actor]!.push(node)
+    else for (const actor of participants(node)) nodesOf[actor]!.push(node)
+  const lastUse = lastUses(dag, ordered)
   const roles: Role[] = []
   nodesOf.forEach((nodes, actor) => {
-    const frees = lastUses(dag, actor, nodes)
     const modulus = roleModulus(nodes, actor, replicas)
     for (let remainder = 0; remainder < modulus; remainder++) {
       const emitter = new RoleEmitter({
@@ -35,7 +37,7 @@ export function emitProgram(
         dag,
         actor,
         remainder,
-        frees,
+        lastUse,
         taskId: (task) => tasks.id(task),
       })
       for (const node of nodes) emitter.emit(node)
@@ -91,11 +93,12 @@ function distinctlyNamed(tasks: readonly Task[]): Task[] {
 
 /** How many different roles the replicas of an actor have. */
 function roleModulus(nodes: readonly DagNode[], actor: number, replicas: readonly number[]): number {
-  const others = new Set<number>()
+  const isOther = replicas.map(() => false)
   for (const node of nodes)
-    if (node.kind === 'transfer') others.add(node.from === actor ? node.to : node.from)
-  return [...others].reduce(
-    (modulus, other) => leastCommonMultiple(modulus, splitModulus(replicas[actor]!, replicas[other]!)),
+    if (node.kind === 'transfer') isOther[node.from === actor ? node.to : node.from] = true
+  return replicas.reduce(
+    (modulus, count, other) =>
+      isOther[other] === true ? leastCommonMultiple(modulus, splitModulus(replicas[actor]!, count)) : modulus,
     1,
   )
 }

@@ -1,11 +1,12 @@
 /** Numbers by key, as one list: the members of a key are together, in the order in which they were given. */
 export class Grouped {
-  private readonly start: Int32Array
-  private readonly end: Int32Array
-  private readonly list: Int32Array
+  /** Members of key k: list[start[k]] up to list[end[k]]. */
+  readonly start: Int32Array
+  readonly end: Int32Array
+  readonly list: Int32Array
 
   /** `members[i]` under `keys[i]`; without members, the places i. Keys are from 0 up to `count` - 1. */
-  constructor(count: number, keys: readonly number[], members?: readonly number[]) {
+  constructor(count: number, keys: Int32Array, members?: Int32Array) {
     this.start = new Int32Array(count + 1)
     for (const key of keys) this.start[key + 1]!++
     for (let key = 0; key < count; key++) this.start[key + 1]! += this.start[key]!

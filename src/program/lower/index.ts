@@ -3,6 +3,7 @@ import type { Model } from '../../models/index.ts'
 import { makeOptimizer } from '../../optimizers/index.ts'
 import type { ResolvedPlan } from '../../plan/index.ts'
 import type { Schedule } from '../../schedule/index.ts'
+import { columnAccess } from '../columnAccesses.ts'
 import type { Program, Stream } from '../types.ts'
 import { lowerCompute } from './compute.ts'
 import { Dag } from './dag.ts'
@@ -94,15 +95,17 @@ function lowerGradientPorts(dag: Dag, stages: readonly StageInfo[]): void {
 
 /** Last: whatever is read and made by nobody comes through a port of its name (the batch, scalars of the step). */
 function lowerPorts(dag: Dag): void {
-  const { values, value: numbers, kind } = dag.accesses
-  const made = new Uint8Array(values.length)
-  numbers.forEach((number, access) => {
-    if (kind[access] === 'write') made[number] = 1
-  })
-  for (const [number, { actor, value }] of values.entries()) {
-    const buffer = dag.buffers[actor]!.get(value.buffer)
-    if (made[number] === 1 || buffer?.state === true || buffer?.constant !== undefined) continue
-    const { buffer: port, microbatch } = value
+  const { accesses } = dag
+  const { values, value: numbers, kind, actor: actors } = accesses
+  const made = new Uint8Array(values)
+  for (let access = 0; access < numbers.length; access++)
+    if (kind[access] === columnAccess.write) made[numbers[access]!] = 1
+  for (let number = 0; number < values; number++) {
+    if (made[number] === 1) continue
+    const actor = actors[number]!
+    const { buffer: port, microbatch } = accesses.valueOf(number)
+    const buffer = dag.buffers[actor]!.get(port)
+    if (buffer?.state === true || buffer?.constant !== undefined) continue
     dag.add({
       kind: 'move',
       actor,

@@ -1,25 +1,18 @@
 import type { Dag, DagNode } from './dag.ts'
 
 /**
- * Values of one actor that no later node uses, by the id of the node that uses them last, in the order of its operands.
- * `nodes` are the actor's, in order. State and constants live on. Values are numbers of the access table.
+ * By value of the access table: the last access of it in the order given, after which it may be freed; -1 for state and
+ * constants, which live on. A value is of one actor, so the order of all nodes tells.
  */
-export function lastUses(dag: Dag, actor: number, nodes: readonly DagNode[]): Map<number, number[]> {
-  const { values, value, first } = dag.accesses
-  const usedLater = new Uint8Array(values.length)
-  const frees = new Map<number, number[]>()
-  for (let index = nodes.length - 1; index >= 0; index--) {
-    const { id } = nodes[index]!
-    const freed: number[] = []
-    for (let access = first[id + 1]! - 1; access >= first[id]!; access--) {
-      const number = value[access]!
-      const used = values[number]!
-      if (used.actor !== actor || usedLater[number] === 1) continue
-      usedLater[number] = 1
-      const buffer = dag.buffers[actor]!.get(used.value.buffer)
-      if (buffer?.state !== true && buffer?.constant === undefined) freed.push(number)
-    }
-    if (freed.length > 0) frees.set(id, freed.reverse())
-  }
-  return frees
+export function lastUses(dag: Dag, ordered: readonly DagNode[]): Int32Array {
+  const { buffer, buffers, value, values, first } = dag.accesses
+  const last = new Int32Array(values)
+  for (const { id } of ordered)
+    for (let access = first[id]!; access < first[id + 1]!; access++) last[value[access]!] = access
+  const livesOn = buffers.map(({ actor, name }) => {
+    const spec = dag.buffers[actor]!.get(name)
+    return spec?.state === true || spec?.constant !== undefined
+  })
+  for (let number = 0; number < values; number++) if (livesOn[buffer[number]!] === true) last[number] = -1
+  return last
 }

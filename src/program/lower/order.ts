@@ -1,5 +1,5 @@
 import { internalError } from '../../base/index.ts'
-import { Heap } from '../heap.ts'
+import { IntList } from '../intList.ts'
 import { type Dag, type DagNode, participants } from './dag.ts'
 import { dependences } from './dependences.ts'
 
@@ -11,71 +11,141 @@ import { dependences } from './dependences.ts'
  */
 export function orderNodes(dag: Dag): DagNode[] {
   const { before, after } = dependences(dag)
-  const waiting = dag.nodes.map(({ id }) => before.count(id))
-  const readyAt = new Float64Array(dag.nodes.length)
+  const { nodes } = dag
+  const waiting = new Int32Array(nodes.length)
+  const readyAt = new Float64Array(nodes.length)
   const lanes = lanesOf(dag)
-  const free = new Map<number, number>()
-  const startOf = (node: DagNode): number => {
-    let start = readyAt[node.id]!
-    for (const lane of lanes[node.id]!) start = Math.max(start, free.get(lane) ?? 0)
+  const free = new Float64Array(lanes.count)
+  const isLazy = new Uint8Array(nodes.length)
+  const runs = new Uint8Array(nodes.length)
+  const latency = new Float64Array(nodes.length)
+  for (const node of nodes) {
+    const { id } = node
+    waiting[id] = before.count(id)
+    latency[id] = node.latency
+    if (node.kind === 'run') runs[id] = 1
+    else if (isLazyMove(node)) isLazy[id] = 1
+  }
+  const startOf = (id: number): number => {
+    let start = readyAt[id]!
+    for (let lane = lanes.first[id]!; lane < lanes.first[id + 1]!; lane++) {
+      const since = free[lanes.list[lane]!]!
+      if (since > start) start = since
+    }
     return start
   }
-  // By start, then communication before computation, then insertion.
-  const ready = new Heap<{ readonly start: number; readonly node: DagNode }>((a, b) => {
-    if (a.start !== b.start) return a.start < b.start
-    const aRuns = a.node.kind === 'run' ? 1 : 0
-    const bRuns = b.node.kind === 'run' ? 1 : 0
-    return aRuns !== bRuns ? aRuns < bRuns : a.node.id < b.node.id
-  })
+  const ready = new ReadyNodes(runs)
   const ordered: DagNode[] = []
-  const emitted = new Uint8Array(dag.nodes.length)
-  const emit = (node: DagNode): void => {
-    if (emitted[node.id] === 1) return
-    emitted[node.id] = 1
-    for (const earlier of before.of(node.id)) {
-      const other = dag.nodes[earlier]!
-      if (isLazy(other)) emit(other)
+  const emitted = new Uint8Array(nodes.length)
+  const emit = (id: number): void => {
+    if (emitted[id] === 1) return
+    emitted[id] = 1
+    for (let at = before.start[id]!; at < before.end[id]!; at++) {
+      const earlier = before.list[at]!
+      if (isLazy[earlier] === 1) emit(earlier)
     }
-    ordered.push(node)
+    ordered.push(nodes[id]!)
   }
-  for (const node of dag.nodes) if (waiting[node.id] === 0) ready.push({ start: startOf(node), node })
+  for (let id = 0; id < nodes.length; id++) if (waiting[id] === 0) ready.push(id, startOf(id))
   let done = 0
-  for (let top = ready.pop(); top !== undefined; top = ready.pop()) {
-    const { node } = top
-    const start = startOf(node)
-    if (start > top.start) {
-      ready.push({ start, node })
+  for (let id = ready.pop(); id >= 0; id = ready.pop()) {
+    const start = startOf(id)
+    if (start > ready.startOf(id)) {
+      ready.push(id, start)
       continue
     }
-    const lazy = isLazy(node)
-    const end = lazy ? start : start + node.latency
-    if (!lazy) {
-      emit(node)
-      for (const lane of lanes[node.id]!) free.set(lane, end)
+    const end = isLazy[id] === 1 ? start : start + latency[id]!
+    if (isLazy[id] === 0) {
+      emit(id)
+      for (let lane = lanes.first[id]!; lane < lanes.first[id + 1]!; lane++) free[lanes.list[lane]!] = end
     }
     done++
-    for (const next of after.of(node.id)) {
-      readyAt[next] = Math.max(readyAt[next]!, end)
+    for (let at = after.start[id]!; at < after.end[id]!; at++) {
+      const next = after.list[at]!
+      if (end > readyAt[next]!) readyAt[next] = end
       waiting[next]!--
-      if (waiting[next] === 0) ready.push({ start: startOf(dag.nodes[next]!), node: dag.nodes[next]! })
+      if (waiting[next] === 0) ready.push(next, startOf(next))
     }
   }
-  if (done < dag.nodes.length)
-    throw internalError(`${dag.nodes.length - done} nodes of the program wait for each other`)
+  if (done < nodes.length)
+    throw internalError(`${nodes.length - done} nodes of the program wait for each other`)
   return ordered
 }
 
 /** Issued only where somebody needs it. */
-function isLazy(node: DagNode): boolean {
+function isLazyMove(node: DagNode): boolean {
   return node.kind === 'move' && node.direction === 'in'
 }
 
-/** For each node, the streams of actors that it occupies: one number for each. */
-function lanesOf(dag: Dag): number[][] {
+/** Nodes that may run, as a heap: by start, then communication before computation, then insertion. */
+class ReadyNodes {
+  private readonly heap: number[] = []
+  private readonly start: Float64Array
+  private readonly runs: Uint8Array
+
+  constructor(runs: Uint8Array) {
+    this.runs = runs
+    this.start = new Float64Array(runs.length)
+  }
+
+  /** The start with which a node was pushed last. */
+  startOf(node: number): number {
+    return this.start[node]!
+  }
+
+  push(node: number, start: number): void {
+    const { heap } = this
+    this.start[node] = start
+    let at = heap.length
+    heap.push(node)
+    while (at > 0) {
+      const parent = (at - 1) >> 1
+      if (!this.precedes(node, heap[parent]!)) break
+      heap[at] = heap[parent]!
+      at = parent
+    }
+    heap[at] = node
+  }
+
+  /** -1 where there is none. */
+  pop(): number {
+    const { heap } = this
+    const top = heap[0] ?? -1
+    const last = heap.pop()
+    if (last === undefined || heap.length === 0) return top
+    let at = 0
+    for (let child = 1; child < heap.length; child = 2 * at + 1) {
+      if (child + 1 < heap.length && this.precedes(heap[child + 1]!, heap[child]!)) child++
+      if (!this.precedes(heap[child]!, last)) break
+      heap[at] = heap[child]!
+      at = child
+    }
+    heap[at] = last
+    return top
+  }
+
+  private precedes(a: number, b: number): boolean {
+    const [left, right] = [this.start[a]!, this.start[b]!]
+    if (left !== right) return left < right
+    return this.runs[a] === this.runs[b] ? a < b : this.runs[a]! < this.runs[b]!
+  }
+}
+
+/** The streams of actors that each node occupies, a number for each: list[first[node]] up to list[first[node + 1]]. */
+function lanesOf(dag: Dag): {
+  readonly first: Int32Array
+  readonly list: Int32Array
+  readonly count: number
+} {
   const streams = new Map<string, number>()
-  return dag.nodes.map((node) => {
+  const first = new Int32Array(dag.nodes.length + 1)
+  const list = new IntList()
+  for (const node of dag.nodes) {
     const stream = streams.get(node.stream) ?? streams.size
     streams.set(node.stream, stream)
-    return participants(node).map((actor) => stream * dag.actors + actor)
-  })
+    if (node.kind === 'run' || node.kind === 'move') list.push(stream * dag.actors + node.actor)
+    else for (const actor of participants(node)) list.push(stream * dag.actors + actor)
+    first[node.id + 1] = list.length
+  }
+  return { first, list: list.view(), count: streams.size * dag.actors }
 }

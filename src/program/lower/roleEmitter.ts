@@ -1,23 +1,22 @@
 import { internalError } from '../../base/index.ts'
 import type { Action } from '../../schedule/index.ts'
 import { inPlace } from '../accesses.ts'
-import { eachInstruction, InstructionEncoder } from '../columns.ts'
-import { assignPools, assignSlots } from '../slots.ts'
+import { columnAccess } from '../columnAccesses.ts'
+import { InstructionEncoder } from '../columns.ts'
+import { assignCodeSlots, assignPools } from '../slots.ts'
 import { Table } from '../table.ts'
 import type {
   CollectivePart,
   Group,
-  Instruction,
   Operand,
   Peer,
   Region,
   Role,
   Stream,
   Task,
-  TransferPart,
   ValueInstance,
-  Write,
 } from '../types.ts'
+import type { AccessTable } from './accesses.ts'
 import type { CollectiveNode, Dag, DagNode, TransferNode } from './dag.ts'
 import { splitPieces } from './replicas.ts'
 
@@ -26,8 +25,8 @@ export interface RoleContext {
   readonly actor: number
   /** Of the role's ranks, of their `data` coordinate. */
   readonly remainder: number
-  /** Values that each node is the last to use, by their numbers in the access table. */
-  readonly frees: ReadonlyMap<number, readonly number[]>
+  /** See `lastUses`. */
+  readonly lastUse: Int32Array
   readonly taskId: (task: Task) => number
   /** Of each actor. */
   readonly replicas: readonly number[]
@@ -35,12 +34,15 @@ export interface RoleContext {
   readonly groups: readonly Group[]
 }
 
+/** Of the access table, which is complete. */
+type AccessColumns = Pick<AccessTable, 'first' | 'value' | 'kind' | 'actor' | 'buffer'>
+
 /** Turns the nodes of one actor, in order, into the instructions of one of its roles. */
 export class RoleEmitter {
   private readonly context: RoleContext
   private readonly streams: ReadonlyMap<string, number>
   private readonly buffers: ReadonlyMap<string, number>
-  private readonly values: Omit<ValueInstance, 'slot'>[] = []
+  private readonly values: (Omit<ValueInstance, 'slot'> & { slot: number })[] = []
   /** Index into `values`, by number in the access table; -1 before the first use. */
   private readonly valueIds: Int32Array
   private readonly peers = new Table<Peer>(({ pipeline, axes }) =>
@@ -52,20 +54,32 @@ export class RoleEmitter {
   private readonly regions = new Table<Region>((region) => `${region.start}:${region.end}`)
   private readonly actions: Action[] = []
   private readonly encoder = new InstructionEncoder()
+  private readonly columns: AccessColumns
+  /** By buffer of the access table, then by the other actor. */
+  private readonly pieces = new Map<number, Map<number, readonly TransferPiece[]>>()
 
   constructor(context: RoleContext) {
     this.context = context
-    this.valueIds = new Int32Array(context.dag.accesses.values.length).fill(-1)
+    const { first, value, kind, actor, buffer } = context.dag.accesses
+    this.columns = { first, value, kind, actor, buffer }
+    this.valueIds = new Int32Array(context.dag.accesses.values).fill(-1)
     this.streams = new Map(context.streams.map(({ name }, index) => [name, index]))
     const names = context.dag.buffers[context.actor]!.keys()
     this.buffers = new Map([...names].map((name, index) => [name, index]))
   }
 
   emit(node: DagNode): void {
-    this.encoder.add(this.instruction(node))
-    const freed = this.context.frees.get(node.id)
-    if (freed !== undefined)
-      this.encoder.add({ kind: 'free', values: freed.map((value) => this.value(value)) })
+    const { lastUse, actor } = this.context
+    this.instruction(node)
+    const { value, first, actor: actorOf } = this.columns
+    let frees = false
+    for (let access = first[node.id]!; access < first[node.id + 1]!; access++) {
+      const number = value[access]!
+      if (lastUse[number] !== access || actorOf[number] !== actor) continue
+      if (!frees) this.encoder.open('free', -1, 0)
+      frees = true
+      this.encoder.push(this.value(number))
+    }
   }
 
   finish(modulus: number): Role {
@@ -74,7 +88,8 @@ export class RoleEmitter {
     const code = this.encoder.finish()
     const pool = assignPools(buffers)
     const pooled = buffers.map((buffer, index) => ({ ...buffer, pool: pool[index]! }))
-    const { slots, pools } = assignSlots(pooled, this.values, eachInstruction(code))
+    const { slots, pools } = assignCodeSlots(pooled, this.values, code)
+    for (const [index, value] of this.values.entries()) value.slot = slots[index]!
     const suffix = modulus === 1 ? '' : ` data%${modulus}=${remainder}`
     return {
       name: `pipeline=${actor}${suffix}`,
@@ -82,7 +97,7 @@ export class RoleEmitter {
       ...(modulus === 1 ? {} : { where: { axis: 'data', modulus, remainder } }),
       buffers: pooled,
       pools,
-      values: this.values.map((value, index) => ({ ...value, slot: slots[index]! })),
+      values: this.values,
       peers: this.peers.items,
       regions: this.regions.items,
       actions: this.actions,
@@ -90,27 +105,32 @@ export class RoleEmitter {
     }
   }
 
-  private instruction(node: DagNode): Instruction {
-    const { dag, taskId, groups } = this.context
-    const first = dag.accesses.first[node.id]!
+  private instruction(node: DagNode): void {
+    const { taskId, groups } = this.context
+    const { first: firsts, kind } = this.columns
+    const first = firsts[node.id]!
     const stream = this.streams.get(node.stream)
     if (stream === undefined) throw internalError(`no stream ${node.stream}`)
+    const { encoder } = this
     switch (node.kind) {
       case 'run': {
-        const action = node.action === undefined ? {} : { action: this.actions.push(node.action) - 1 }
-        return {
-          kind: 'run',
-          stream,
-          task: taskId(node.task),
-          reads: node.reads.map((_, index) => this.operand(first + index)),
-          writes: node.writes.map(({ mode }, index) => this.write(first + node.reads.length + index, mode)),
-          ...action,
+        encoder.open('run', stream, taskId(node.task))
+        encoder.push(node.action === undefined ? 0 : this.actions.push(node.action))
+        encoder.push(node.reads)
+        const writes = first + node.reads
+        for (let access = first; access < writes; access++) this.pushOperand(access)
+        for (let access = writes; access < firsts[node.id + 1]!; access++) {
+          this.pushOperand(access)
+          encoder.push(kind[access] === columnAccess.update ? 1 : 0)
         }
+        return
       }
       case 'transfer':
-        return { kind: 'exchange', stream, parts: this.parts(node, first) }
+        encoder.open('exchange', stream, 0)
+        this.pushParts(node, first)
+        return
       case 'collective':
-        return {
+        encoder.add({
           kind: 'collective',
           stream,
           collective: node.id,
@@ -118,15 +138,17 @@ export class RoleEmitter {
           ...(node.reduce === undefined ? {} : { reduce: node.reduce }),
           group: groups.findIndex((group) => group.name === node.group),
           parts: this.collectiveParts(node, first),
-        }
+        })
+        return
       case 'move':
-        return {
+        encoder.add({
           kind: 'move',
           stream,
           direction: node.direction,
           port: node.port,
           value: this.valueAt(first),
-        }
+        })
+        return
     }
   }
 
@@ -138,34 +160,51 @@ export class RoleEmitter {
           const source = this.operand(access++)
           return result === undefined
             ? inPlace(source)
-            : { source, result: this.write(access++, result.mode) }
+            : { source, result: { ...this.operand(access++), mode: result.mode } }
         })
       access += parts.reduce((sum, { result }) => sum + (result === undefined ? 1 : 2), 0)
     }
     throw internalError(`actor ${this.context.actor} is no member`)
   }
 
-  private parts(node: TransferNode, first: number): TransferPart[] {
-    const { actor, remainder, replicas } = this.context
+  private pushParts(node: TransferNode, first: number): void {
+    const { actor } = this.context
     const sends = node.from === actor
-    const [mine, theirs] = sends ? [node.source, node.destination] : [node.destination, node.source]
+    const { buffer, value } = this.columns
+    // Micro-batches are split alike.
+    const key = buffer[value[sends ? first : first + 1]!]!
+    const byOther = this.pieces.get(key) ?? new Map<number, readonly TransferPiece[]>()
+    this.pieces.set(key, byOther)
     const other = sends ? node.to : node.from
-    const pieces = splitPieces(
+    const own = this.valueAt(sends ? first : first + 1)
+    const pieces = byOther.get(other) ?? this.piecesOf(node, first)
+    byOther.set(other, pieces)
+    for (const { region, peer } of pieces) {
+      this.encoder.push(sends ? 0 : 1)
+      this.encoder.push(node.id)
+      this.encoder.push(own)
+      this.encoder.push(region + 1)
+      this.encoder.push(peer)
+    }
+  }
+
+  private piecesOf(node: TransferNode, first: number): TransferPiece[] {
+    const { actor, remainder, replicas, dag } = this.context
+    const { value } = this.columns
+    const sends = node.from === actor
+    const [mine, theirs] = [first, first + 1].map((access) => dag.accesses.valueOf(value[access]!).buffer)
+    const other = sends ? node.to : node.from
+    return splitPieces(
       {
         own: replicas[actor]!,
         other: replicas[other]!,
-        ownRows: this.rows(actor, mine.buffer),
-        otherRows: this.rows(other, theirs.buffer),
+        ownRows: this.rows(actor, (sends ? mine : theirs)!),
+        otherRows: this.rows(other, (sends ? theirs : mine)!),
         pipeline: other - actor,
       },
       remainder,
-    )
-    const value = this.valueAt(sends ? first : first + 1)
-    return pieces.map((piece) => ({
-      direction: sends ? 'send' : 'recv',
-      transfer: node.id,
-      value,
-      ...(piece.region === undefined ? {} : { region: this.regions.id(piece.region) }),
+    ).map((piece) => ({
+      region: piece.region === undefined ? -1 : this.regions.id(piece.region),
       peer: this.peers.id(piece.peer),
     }))
   }
@@ -179,35 +218,45 @@ export class RoleEmitter {
   /** Operand of an access. */
   private operand(access: number): Operand {
     const value = this.valueAt(access)
-    const region = this.context.dag.accesses.region[access]
+    const region = this.context.dag.accesses.region(access)
     return region === undefined ? { value } : { value, region: this.regions.id(region) }
   }
 
-  private write(access: number, mode: Write['mode']): Write {
-    const value = this.valueAt(access)
-    const region = this.context.dag.accesses.region[access]
-    return region === undefined ? { value, mode } : { value, region: this.regions.id(region), mode }
+  private pushOperand(access: number): void {
+    this.encoder.push(this.valueAt(access))
+    const region = this.context.dag.accesses.region(access)
+    this.encoder.push(region === undefined ? 0 : this.regions.id(region) + 1)
   }
 
   private valueAt(access: number): number {
-    return this.value(this.context.dag.accesses.value[access]!)
+    return this.value(this.columns.value[access]!)
   }
 
   /** Index of a value of the access table among those of the role. */
   private value(number: number): number {
     const known = this.valueIds[number]!
     if (known >= 0) return known
-    const { buffer: name, microbatch, step, window } = this.context.dag.accesses.values[number]!.value
+    const { buffer: name, microbatch, step, window } = this.context.dag.accesses.valueOf(number)
     const buffer = this.buffers.get(name)
     if (buffer === undefined) throw internalError(`no buffer ${name} on actor ${this.context.actor}`)
     this.valueIds[number] = this.values.length
+    // Slots follow when all instructions are there.
+    if (microbatch !== undefined && step === undefined && window === undefined)
+      return this.values.push({ buffer, microbatch, slot: 0 }) - 1
     return (
       this.values.push({
         buffer,
         ...(microbatch === undefined ? {} : { microbatch }),
         ...(step === undefined ? {} : { step }),
         ...(window === undefined ? {} : { window }),
+        slot: 0,
       }) - 1
     )
   }
+}
+
+/** Indices of a part's region, -1 for the whole, and peer. */
+interface TransferPiece {
+  readonly region: number
+  readonly peer: number
 }

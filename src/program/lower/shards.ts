@@ -170,8 +170,8 @@ function windowsOf(dag: Dag): { readonly gathers: UsedWindow[][]; readonly gradi
       known.reads.set(home, (known.reads.get(home) ?? new Set()).add(region))
       known.last = node.id
     }
-    for (const read of node.reads) note(gathers, read)
-    for (const write of node.writes) note(gradients, write)
+    for (const operand of dag.accesses.of(node.id))
+      note(operand.kind === 'read' ? gathers : gradients, operand)
   }
   const inOrder = (of: Map<number, UsedWindow>): UsedWindow[] =>
     [...of.values()].sort((a, b) => a.window - b.window)

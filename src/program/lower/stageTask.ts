@@ -1,5 +1,6 @@
 import { internalError } from '../../base/index.ts'
 import { canonicalHash, elementCount, type Graph, type TensorType } from '../../graph/index.ts'
+import { phaseLatency } from '../../schedule/index.ts'
 import type { GraphTask, ReadPort, Region, RowsEntry, Work, WritePort } from '../types.ts'
 import { names } from './names.ts'
 import { parameterPlace } from './places.ts'
@@ -24,6 +25,8 @@ export interface StageOperand {
 
 export interface StageTask {
   readonly task: GraphTask
+  /** In units of the schedule's latencies. */
+  readonly latency: number
   readonly reads: readonly StageOperand[]
   readonly writes: readonly StageOperand[]
 }
@@ -47,7 +50,8 @@ export function stageTask(
     reads: readPorts,
     writes: writePorts,
   }
-  return { task, reads, writes }
+  const latency = [...phase].reduce((sum, letter) => sum + phaseLatency(letter), 0)
+  return { task, latency, reads, writes }
 }
 
 function stageGraph({ tasks }: StageInfo, phase: string): Graph {

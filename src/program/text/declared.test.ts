@@ -32,6 +32,7 @@ describe('work that a program declares itself', () => {
     ['declared: 1 stages, 2 microbatches, phases F Q', 'expected a phase, found "Q"'],
     ['declared: 1 stages, 2 microbatches, phases F F', 'a phase is given twice'],
     ['declared: 1 stages, 2 microbatches, until a, until b', 'expected slices, phases or until, each once'],
+    ['declared: 4000 stages, 1000 microbatches, 2 slices', '2 slices of each micro-batch are too many'],
     ['declared: 1 stages, 2 microbatches, 0 slices', 'a number of slices is 0'],
     ['gradient: 1 stages, 2 microbatches, phases F', 'unexpected ","'],
   ])('%s is refused', (work, message) => {

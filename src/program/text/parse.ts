@@ -144,12 +144,12 @@ class ProgramParser {
     if (stages * microbatches > scheduleLimits.actions)
       throw reader.fail(`${stages} stages of ${microbatches} micro-batches are too many`, at)
     reader.expect('microbatches')
-    const more = method === 'declared' ? this.readDeclaredWork() : {}
+    const more = method === 'declared' ? this.readDeclaredWork(stages * microbatches) : {}
     reader.end()
     return { method, stages, microbatches, ...more }
   }
 
-  private readDeclaredWork(): Pick<Work, 'phases' | 'slices' | 'until'> {
+  private readDeclaredWork(actions: number): Pick<Work, 'phases' | 'slices' | 'until'> {
     const { reader } = this
     const more: { phases?: Phase[]; slices?: number; until?: string } = {}
     while (reader.accept(',')) {
@@ -162,6 +162,8 @@ class ProgramParser {
       else if (more.slices === undefined && at.kind === 'number') {
         more.slices = reader.number('a number of slices', scheduleLimits.slices, 1)
         reader.expect('slices')
+        if (actions * more.slices > scheduleLimits.actions)
+          throw reader.fail(`${more.slices} slices of each micro-batch are too many`, at)
       } else throw reader.fail('expected slices, phases or until, each once', at)
     }
     return more

@@ -3,7 +3,8 @@ export class Merged {
   private readonly parent: Int32Array
 
   constructor(size: number) {
-    this.parent = Int32Array.from({ length: size }, (_, index) => index)
+    this.parent = new Int32Array(size)
+    for (let item = 0; item < size; item++) this.parent[item] = item
   }
 
   find(item: number): number {
@@ -19,6 +20,16 @@ export class Merged {
 
   merge(a: number, b: number): void {
     this.parent[this.find(a)] = this.find(b)
+  }
+
+  mergeAll({ from, to }: GraphEdges): void {
+    for (let pair = 0; pair < from.length; pair++) this.merge(from[pair]!, to[pair]!)
+  }
+
+  findAll(items: Int32Array): Int32Array {
+    const found = new Int32Array(items.length)
+    for (let index = 0; index < items.length; index++) found[index] = this.find(items[index]!)
+    return found
   }
 }
 

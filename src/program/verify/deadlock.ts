@@ -1,22 +1,33 @@
+import { IntList } from '../intList.ts'
 import { findCycle, Merged } from './cycles.ts'
 import { issueEdges, memoryEdges, streamEdges } from './dependences.ts'
 import { actionOf, type CycleEdge, type Finding, rankList, type VerifyContext } from './finding.ts'
-import { type Meetings, meetingKinds, type Pairs, type RankGraph, rankGraph } from './meetings.ts'
+import { type Meetings, meetingKinds, PairList, type Pairs, type RankGraph, rankGraph } from './meetings.ts'
 
 /** Reasons as columns number them. */
 const reasons = ['order', 'data', 'meets', 'slot'] as const satisfies readonly CycleEdge['why'][]
 
 /** What must come before what, and why. */
 class Edges {
-  readonly from: number[] = []
-  readonly to: number[] = []
+  private readonly pairs = new PairList()
+  private readonly reasons = new IntList()
+
+  get from(): Int32Array {
+    return this.pairs.from
+  }
+
+  get to(): Int32Array {
+    return this.pairs.to
+  }
+
   /** Indices into `reasons`. */
-  readonly why: number[] = []
+  get why(): Int32Array {
+    return this.reasons.view()
+  }
 
   add(from: number, to: number, why: CycleEdge['why']): void {
-    this.from.push(from)
-    this.to.push(to)
-    this.why.push(reasons.indexOf(why))
+    this.pairs.add(from, to)
+    this.reasons.push(reasons.indexOf(why))
   }
 
   addAll(
@@ -26,9 +37,8 @@ class Edges {
   ): this {
     const reason = reasons.indexOf(why)
     for (let edge = 0; edge < from.length; edge++) {
-      this.from.push(nodeOf(from[edge]!))
-      this.to.push(to[edge]!)
-      this.why.push(reason)
+      this.pairs.add(nodeOf(from[edge]!), to[edge]!)
+      this.reasons.push(reason)
     }
     return this
   }
@@ -173,18 +183,14 @@ function buffered(graph: RankGraph, { order, data }: Orders, slots: number): Wai
 /** Pairs of nodes that meet. */
 function pairUp({ node, kind, key, keys }: Meetings, onlyCollectives: boolean): Pairs {
   const first = new Int32Array(keys).fill(-1)
-  const from: number[] = []
-  const to: number[] = []
+  const pairs = new PairList()
   for (let meeting = 0; meeting < node.length; meeting++) {
     if (onlyCollectives && kind[meeting] !== meetingKinds.collective) continue
     const known = first[key[meeting]!]!
     if (known < 0) first[key[meeting]!] = node[meeting]!
-    else {
-      from.push(known)
-      to.push(node[meeting]!)
-    }
+    else pairs.add(known, node[meeting]!)
   }
-  return { from, to }
+  return pairs
 }
 
 function cycleFinding(
@@ -194,25 +200,21 @@ function cycleFinding(
   words: { readonly code: string; readonly message: string; readonly fix: string },
 ): Finding[] {
   const merged = new Merged(waits.nodes)
-  const { together, edges } = waits
-  for (let pair = 0; pair < together.from.length; pair++)
-    merged.merge(together.from[pair]!, together.to[pair]!)
-  const found = findCycle(waits.nodes, {
-    from: Int32Array.from(edges.from, (node) => merged.find(node)),
-    to: Int32Array.from(edges.to, (node) => merged.find(node)),
-  })
+  merged.mergeAll(waits.together)
+  const { from, to, why: whys } = waits.edges
+  const found = findCycle(waits.nodes, { from: merged.findAll(from), to: merged.findAll(to) })
   if (found === undefined) return []
   const steps = found
     .map((edge) => ({
-      from: waits.instruction(edges.from[edge]!),
-      to: waits.instruction(edges.to[edge]!),
-      why: reasons[edges.why[edge]!]!,
+      from: waits.instruction(from[edge]!),
+      to: waits.instruction(to[edge]!),
+      why: reasons[whys[edge]!]!,
     }))
     // Steps inside one exchange.
-    .filter(({ from, to }) => from !== to)
-    .map(({ from, to, why }): CycleEdge => ({ from: graph.place(from), to: graph.place(to), why }))
+    .filter((step) => step.from !== step.to)
+    .map((step): CycleEdge => ({ ...step, from: graph.place(step.from), to: graph.place(step.to) }))
   const cycle = fromLowestRank(steps)
-  const places = cycle.flatMap(({ from, to }) => [from, to])
+  const places = cycle.flatMap((step) => [step.from, step.to])
   const ranks = [...new Set(places.map((place) => place.rank!))].sort((a, b) => a - b)
   const action = places
     .map((place) => actionOf(context.roles[place.role]!, place.instruction))

@@ -1,13 +1,15 @@
 import type { Action, Phase } from '../../schedule/index.ts'
-import { phases } from '../../schedule/index.ts'
-import type { Finding, InstructionPlace, VerifyContext } from './finding.ts'
+import { type Finding, isOncePerStep, type VerifyContext } from './finding.ts'
 import { findingAt } from './findingAt.ts'
+
+/** More than are ever shown. */
+const most = 1000
 
 /**
  * Actions of a step that says itself which phases it goes through: each of them is done for every stage, micro-batch and
- * slice, and by no role twice: an action may be in parts with communication between, but not the same part again. Different
- * roles may do different ones: a forward here and its backward there, one micro-batch
- * on this worker and the next on that. Phases that are not named may be there as well, once.
+ * slice, and by no role twice. An action may be in parts with communication between, but not the same part again.
+ * Different roles may do different ones: a forward here and its backward there, one micro-batch on this worker and the
+ * next on that. Phases that are not named may be there as well, once.
  */
 export function checkDeclaredActions(context: VerifyContext): Finding[] {
   const { stages, microbatches, slices = 1, phases: declared = [], until } = context.program.work
@@ -15,7 +17,7 @@ export function checkDeclaredActions(context: VerifyContext): Finding[] {
   const done = new Set<string>()
   let gives = false
   for (const view of context.roles) {
-    const here = new Map<string, InstructionPlace>()
+    const here = new Set<string>()
     view.instructions.forEach((instruction, index) => {
       if (instruction.kind === 'move' && instruction.direction === 'out' && instruction.port === until)
         gives = true
@@ -39,13 +41,14 @@ export function checkDeclaredActions(context: VerifyContext): Finding[] {
       for (const phase of letters(action)) {
         const key = actionKey(phase, action.stage, action.microbatch, action.slice ?? 0)
         done.add(key)
+        // An assist may be any number of pieces.
         if (isOnce(phase) || phase === 'A') continue
         const part = `${key} ${instruction.task}`
         if (here.has(part))
           findings.push(
             findingAt(context, view, index, 'ACTION_REPEATED', `is done twice: ${phase}`, 'do it once'),
           )
-        here.set(part, { role: view.index, instruction: index })
+        here.add(part)
       }
     })
   }
@@ -53,7 +56,7 @@ export function checkDeclaredActions(context: VerifyContext): Finding[] {
     for (let stage = 0; stage < stages; stage++)
       for (let microbatch = 0; microbatch < (isOnce(phase) ? 1 : microbatches); microbatch++)
         for (let slice = 0; slice < (isOnce(phase) ? 1 : slices); slice++)
-          if (!done.has(actionKey(phase, stage, microbatch, slice)))
+          if (findings.length < most && !done.has(actionKey(phase, stage, microbatch, slice)))
             findings.push({
               code: 'ACTION_MISSING',
               message: `nobody does ${phase} of stage ${stage}, micro-batch ${microbatch}${slices === 1 ? '' : `, slice ${slice}`}`,
@@ -75,7 +78,7 @@ export function checkDeclaredActions(context: VerifyContext): Finding[] {
 }
 
 function isOnce(phase: Phase): boolean {
-  return phases.get(phase)?.per === 'step'
+  return isOncePerStep({ phase })
 }
 
 function letters({ phase }: Action): readonly Phase[] {

@@ -20,7 +20,7 @@ role pipeline=0
 `)
   const [role] = program.roles
   const { from, to } = memoryEdges(new RoleView(0, role!, [0]))
-  const edges = from.map((earlier, index) => [earlier, to[index]])
+  const edges = [...from].map((earlier, index) => [earlier, to[index]])
   // Row 1 of a is elements 3 to 6: only the first receive meets it. The free is instruction 2.
   expect(edges).toContainEqual([1, 3])
   expect(edges).not.toContainEqual([1, 4])

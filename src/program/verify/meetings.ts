@@ -1,10 +1,29 @@
 import { columnKinds } from '../columnAccesses.ts'
+import { IntList } from '../intList.ts'
 import type { InstructionPlace, VerifyContext } from './finding.ts'
 
 /** Pairs of nodes, or of instructions of a role: from[i] and to[i]. */
 export interface Pairs {
-  readonly from: readonly number[]
-  readonly to: readonly number[]
+  readonly from: Int32Array
+  readonly to: Int32Array
+}
+
+export class PairList implements Pairs {
+  private readonly first = new IntList()
+  private readonly second = new IntList()
+
+  get from(): Int32Array {
+    return this.first.view()
+  }
+
+  get to(): Int32Array {
+    return this.second.view()
+  }
+
+  add(from: number, to: number): void {
+    this.first.push(from)
+    this.second.push(to)
+  }
 }
 
 /** Parts of instructions that meet their counterparts on other ranks, in the order of ranks and instructions. */
@@ -71,17 +90,13 @@ export function rankGraph({ ranks, roles }: Pick<VerifyContext, 'ranks' | 'roles
     },
     expand: (edges) => {
       const byRole = roles.map((view) => edges(view.index))
-      const from: number[] = []
-      const to: number[] = []
-      ranks.forEach(({ view }, index) => {
+      const pairs = new PairList()
+      for (const [index, { view }] of ranks.entries()) {
         const offset = offsets[index]!
-        const own = byRole[view.index]!
-        for (let edge = 0; edge < own.from.length; edge++) {
-          from.push(offset + own.from[edge]!)
-          to.push(offset + own.to[edge]!)
-        }
-      })
-      return { from, to }
+        const { from, to } = byRole[view.index]!
+        for (let edge = 0; edge < from.length; edge++) pairs.add(offset + from[edge]!, offset + to[edge]!)
+      }
+      return pairs
     },
   }
 }

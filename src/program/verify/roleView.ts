@@ -1,6 +1,6 @@
 import { columnKinds } from '../columnAccesses.ts'
 import { readInstruction, readInstructions } from '../columns.ts'
-import type { Instruction, InstructionColumns, Role } from '../types.ts'
+import type { Instruction, InstructionColumns, Role, ValueInstance } from '../types.ts'
 
 type Kind = Instruction['kind']
 
@@ -13,6 +13,9 @@ export interface ValueColumns {
   /** `absent` where it has none. */
   readonly microbatch: Int32Array
   readonly step: Int32Array
+  /** Where it lives, numbered from 0 through all slots of all pools. */
+  readonly slot: Int32Array
+  readonly slots: number
 }
 
 /**
@@ -43,7 +46,24 @@ export class RoleView {
 
   get values(): ValueColumns {
     if (this.columns !== undefined) return this.columns
-    const { values } = this.role
+    const { values, buffers, pools } = this.role
+    const firstSlot: number[] = []
+    let slots = 0
+    for (const pool of pools) {
+      firstSlot.push(slots)
+      slots += Math.max(0, pool.slots)
+    }
+    // Of those that no pool has.
+    const others = new Map<string, number>()
+    const slotOf = ({ buffer, slot: own }: ValueInstance): number => {
+      const pool = buffers[buffer]?.pool ?? -1
+      if (own >= 0 && own < (pools[pool]?.slots ?? 0)) return firstSlot[pool]! + own
+      const key = `${pool}:${own}`
+      const number = others.get(key) ?? slots + others.size
+      others.set(key, number)
+      return number
+    }
+    const slot = new Int32Array(values.length)
     const buffer = new Int32Array(values.length)
     const microbatch = new Int32Array(values.length)
     const step = new Int32Array(values.length)
@@ -52,8 +72,9 @@ export class RoleView {
       buffer[value] = instance.buffer
       microbatch[value] = instance.microbatch ?? absent
       step[value] = instance.step ?? absent
+      slot[value] = slotOf(instance)
     }
-    this.columns = { buffer, microbatch, step }
+    this.columns = { buffer, microbatch, step, slot, slots: slots + others.size }
     return this.columns
   }
 

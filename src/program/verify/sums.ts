@@ -28,6 +28,8 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
   const findings: Finding[] = []
   const added = new Map<number, Region[]>()
   const read = new Map<number, Region[]>()
+  /** Rows of a value that got a term, and by which instruction last. */
+  const given = new Map<number, { readonly rows: Region[]; last: number }>()
   const termsByBuffer = role.buffers.map((_, buffer) => termsOf(role, buffer))
   const terms = (value: number): readonly Term[] => termsByBuffer[role.values[value]?.buffer ?? -1] ?? []
   const report = (code: string, index: number, message: string, fix: string): void => {
@@ -53,6 +55,10 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
   const check = (access: SumAccess): void => {
     const { value, part } = access
     const rows = operandRows(role, access)
+    if (wasRead[value] === 1) {
+      wasRead[value] = 0
+      noteRead(value, operandRows(role, { value }))
+    }
     const done = added.get(value) ?? []
     if (
       part !== undefined &&
@@ -117,6 +123,12 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
         )
     }
     if (part !== undefined) added.set(value, [...done, rows])
+    else if (access.kind !== 'read' && terms(value).length > 0) {
+      const known = given.get(value) ?? { rows: [], last: index }
+      given.set(value, known)
+      known.last = index
+      if (!known.rows.some(({ start, end }) => start <= rows.start && rows.end <= end)) known.rows.push(rows)
+    }
   }
   const visit = (value: number, region: number, access: number): void => {
     if (termsByBuffer[values.buffer[value] ?? -1]?.length === 0) {
@@ -125,11 +137,7 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
         wasRead[value] = 1
         return
       }
-      if (wasRead[value] === 1) {
-        wasRead[value] = 0
-        noteRead(value, operandRows(role, { value }))
-      }
-      if (access !== columnAccess.read && !read.has(value)) return
+      if (access !== columnAccess.read && wasRead[value] === 0 && !read.has(value)) return
     }
     const kind = accessKinds[access]!
     check(region < 0 ? { value, kind } : { value, region, kind })
@@ -140,6 +148,20 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
       instruction = view.instruction(index) as Extract<Instruction, { kind: 'collective' }>
       for (const access of sumAccesses(instruction)) check(access)
     } else visitColumnAccesses(code, index, visit)
+  }
+  for (const [value, { rows, last }] of given) {
+    const done = added.get(value) ?? []
+    const lost = terms(value).find(
+      (term) => rows.some((one) => overlap(one, term)) && firstGap(done, term) !== undefined,
+    )
+    // Where it was read before that, this has been said.
+    if (lost !== undefined && !isUnsynced(role, value) && !read.get(value)?.some((one) => overlap(one, lost)))
+      report(
+        'SUM_MISSING',
+        last,
+        `leaves ${lost.what} of ${formatValue(role, value)} as terms, which nothing adds over ${lost.group}`,
+        `add it over ${lost.group}`,
+      )
   }
   return findings
 }

@@ -1,0 +1,37 @@
+export {
+  blockElements,
+  blockShape,
+  heldBlock,
+  heldBytes,
+  heldRange,
+  intersection,
+  isOwner,
+  largestBlockShape,
+  largestBytes,
+  partOf,
+  type Range,
+  sameHolders,
+} from './blocks.ts'
+export { checkEven, checkLayout, formatAxes } from './check.ts'
+export { type Fetch, fetchesOf } from './exchange.ts'
+export { blockCount, makeLayout, replicaAxes, replicatedLayout, sameLayout, shardingAxes } from './layout.ts'
+export {
+  allCoordinates,
+  axesSize,
+  axisSize,
+  checkFactorisations,
+  checkMesh,
+  coordinatesAt,
+  groupAlong,
+  meshSize,
+  placeAlong,
+  placeAt,
+  printMesh,
+  rankOfPlace,
+} from './mesh.ts'
+export { type Redistribution, redistribute, sentBytes } from './redistribute.ts'
+export { type Step, type StepKind, sentElements, stepElements } from './steps.ts'
+export { parseLayout, printLayout } from './text.ts'
+export { type Crossing, type Located, redistributeAcross, type Transfer } from './transfers.ts'
+export type { Block, Coordinates, Layout, Mesh, MeshAxis, PartialReduction } from './types.ts'
+export { type RingOperation, ringLaps, ringTotal } from './wire.ts'

@@ -1,0 +1,57 @@
+import fc from 'fast-check'
+import {
+  axesSize,
+  checkLayout,
+  type Layout,
+  type Mesh,
+  makeLayout,
+  type PartialReduction,
+} from '../../src/layout/index.ts'
+
+const names = ['a', 'b', 'c.row'] as const
+
+export const meshes: fc.Arbitrary<Mesh> = fc
+  .array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 3 })
+  .map((sizes) => ({ axes: sizes.map((size, index) => ({ name: names[index]!, size })) }))
+
+export const uneven: fc.Arbitrary<number[]> = fc.array(fc.integer({ min: 1, max: 9 }), { maxLength: 3 })
+
+export interface Uses {
+  /** For each axis: a dim (modulo their number), or one of the other uses. */
+  readonly use: readonly (number | 'none' | 'partial' | 'varying')[]
+  readonly order: readonly number[]
+  readonly reduce: PartialReduction
+}
+
+export function uses(varying: boolean): fc.Arbitrary<Uses> {
+  const other = fc.constantFrom('none', 'partial', varying ? 'varying' : 'none')
+  return fc.record({
+    use: fc.array(fc.oneof({ weight: 3, arbitrary: fc.nat(2) }, { weight: 2, arbitrary: other }), {
+      minLength: 3,
+      maxLength: 3,
+    }) as fc.Arbitrary<Uses['use']>,
+    order: fc.constantFrom([0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]),
+    reduce: fc.constantFrom('sum', 'max', 'mean'),
+  })
+}
+
+/** The layout that these uses make, less what the sizes have no room for. */
+export function layoutOf({ use, order, reduce }: Uses, shape: readonly number[], mesh: Mesh): Layout {
+  const dims: string[][] = shape.map(() => [])
+  const partial: Record<string, PartialReduction> = {}
+  const varying: string[] = []
+  for (const index of order) {
+    const axis = mesh.axes[index]
+    if (axis === undefined) continue
+    const chosen = use[index]!
+    if (chosen === 'partial') partial[axis.name] = reduce
+    else if (chosen === 'varying') varying.push(axis.name)
+    else if (chosen !== 'none' && shape.length > 0) {
+      const dim = chosen % shape.length
+      if (axesSize(mesh, [...dims[dim]!, axis.name]) <= shape[dim]!) dims[dim]!.push(axis.name)
+    }
+  }
+  const layout = makeLayout(dims, { partial, varying })
+  checkLayout(layout, shape, mesh)
+  return layout
+}
