@@ -193,7 +193,27 @@ async function expectEqual(kind: 'local' | 'emulator', one: ScheduledCase): Prom
   }
 }
 
-const cases = [...pairwiseSubset(factors, isScheduled), ...(full ? [] : pairwiseSubset(fewer, isScheduled))]
+/** Every schedule with every stage of ZeRO and every kind of recomputation: pairs leave some of the threes out. */
+const triples: ScheduledCase[] = defaults.flatMap((schedule) =>
+  ['0', '1', '2', '3'].flatMap((zero) =>
+    ['"none"', '"attention"', '"full"'].map(
+      (recompute): ScheduledCase => ({
+        schedule,
+        actors: 2,
+        replicas: zero === '0' ? 'one' : 'two',
+        microbatches: 4,
+        model: 'gpt',
+        recompute,
+        zero,
+      }),
+    ),
+  ),
+)
+
+const cases = [
+  ...pairwiseSubset(factors, isScheduled),
+  ...(full ? triples : pairwiseSubset(fewer, isScheduled)),
+]
 const nameOf = ({
   schedule,
   actors,

@@ -1,7 +1,10 @@
-/** The candidate nearest to `word` by edit distance, when near enough to be a plausible typo. */
+/**
+ * The candidate nearest to `word` by edit distance, when near enough to be a plausible typo: with all letters changed it
+ * is another word.
+ */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
   let best: string | undefined
-  let bestDistance = Math.max(2, Math.ceil(word.length / 3)) + 1
+  let bestDistance = Math.min(Math.max(2, Math.ceil(word.length / 3)) + 1, word.length)
   for (const candidate of candidates) {
     const distance = editDistance(word.toLowerCase(), candidate.toLowerCase(), bestDistance)
     if (distance < bestDistance) {

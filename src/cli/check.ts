@@ -61,7 +61,7 @@ async function isFinding(error: MeshwrightError): Promise<boolean> {
   const problems = error instanceof PlanError ? error.problems : [{ code: error.code, at: error.at }]
   return !problems.some(
     ({ code, at }) =>
-      /^(DATA_|PLAN_SYNTAX|PLAN_TOO_LARGE|PLAN_SET|ENGINE_)/.test(code) ||
+      /^(DATA_|PLAN_SYNTAX|PLAN_SET|ENGINE_)/.test(code) ||
       // The document as a whole: empty, or no mapping.
       (code === 'PLAN_VALUE' && at?.path === ''),
   )

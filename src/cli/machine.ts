@@ -28,3 +28,22 @@ export function loadWarning({ load }: Pick<Machine, 'load'>): string | undefined
     ? `the machine is busy (load ${load.toFixed(2)}): times will be too long, and unsteady`
     : undefined
 }
+
+/**
+ * Watches who else computes from now on: the function returned says how many cores, on average since then, were used by
+ * other processes. Zero where the system does not count.
+ */
+export function watchOthers(): () => number {
+  const busyBefore = busyMilliseconds()
+  const ownBefore = process.cpuUsage()
+  const began = performance.now()
+  return () => {
+    const own = process.cpuUsage(ownBefore)
+    const others = busyMilliseconds() - busyBefore - (own.user + own.system) / 1000
+    return Math.max(0, others / (performance.now() - began))
+  }
+}
+
+function busyMilliseconds(): number {
+  return cpus().reduce((sum, { times }) => sum + times.user + times.nice + times.sys + times.irq, 0)
+}

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { MeshwrightError } from '../base/index.ts'
 import { readWholeFile } from '../data/index.ts'
@@ -13,6 +13,7 @@ import {
   withScheduleText,
 } from '../plan/index.ts'
 import { printSchedule, scheduleChain } from '../schedule/index.ts'
+import { readStandardInput } from './standardInput.ts'
 
 /** What the flags that every plan command shares say. */
 export interface PlanFlags {
@@ -55,7 +56,7 @@ export async function loadPlan(
     }
   const source = file === undefined ? 'the default plan' : file === '-' ? 'standard input' : file
   const directory = file === undefined || file === '-' ? process.cwd() : dirname(resolve(file))
-  const text = file === undefined ? defaultPlan : readPlanText(file)
+  const text = file === undefined ? defaultPlan : await readPlanText(file)
   const document = parsePlan(text, { file: source })
   const own = await readScheduleFile(setPlan(document, overrides(flags)), directory)
   return { document: own, directory, source }
@@ -78,12 +79,11 @@ async function readScheduleFile(document: PlanDocument, directory: string): Prom
   return withScheduleText(document, printSchedule(own))
 }
 
-function readPlanText(file: string): string {
-  const bytes = file === '-' ? readFileSync(0) : readWholeFile(file, 'plan', largestPlanBytes)
-  if (bytes.byteLength > largestPlanBytes)
-    throw new MeshwrightError('PLAN_TOO_LARGE', `the plan has ${bytes.byteLength} bytes`, {
-      hint: `a plan has at most ${largestPlanBytes} bytes`,
-    })
+async function readPlanText(file: string): Promise<string> {
+  const bytes =
+    file === '-'
+      ? await readStandardInput('plan', largestPlanBytes)
+      : readWholeFile(file, 'plan', largestPlanBytes)
   return new TextDecoder().decode(bytes)
 }
 

@@ -106,7 +106,12 @@ function checkedGenerator(generator: ScheduleGenerator, path: string): ScheduleG
       throw moduleError(path, `${what} of ${generator.name} threw: ${messageOf(cause)}`, undefined, cause)
     }
   }
-  const { place, refuse } = generator
+  const { place, refuse, closedForms } = generator
+  const known = (what: string, call: () => unknown): number | undefined => {
+    const value = run(what, call)
+    if (value === undefined || typeof value === 'number') return value
+    throw moduleError(path, `${what} of ${generator.name} gives no number`, 'a number, or undefined')
+  }
   return {
     ...generator,
     ...(place === undefined
@@ -140,6 +145,10 @@ function checkedGenerator(generator: ScheduleGenerator, path: string): ScheduleG
         generator.name,
         path,
       ),
+    closedForms: {
+      peakActivations: (...given) => known('peakActivations', () => closedForms.peakActivations(...given)),
+      makespan: (...given) => known('makespan', () => closedForms.makespan(...given)),
+    },
   }
 }
 
@@ -148,6 +157,8 @@ function isPlacement(value: unknown, actors: number): value is readonly number[]
     Array.isArray(value) &&
     value.length > 0 &&
     value.length <= scheduleLimits.stages &&
+    // `every` passes over what a list leaves out.
+    !value.includes(undefined) &&
     value.every((actor) => Number.isInteger(actor) && actor >= 0 && actor < actors)
   )
 }
@@ -181,9 +192,12 @@ function isSchedule(value: unknown): value is Schedule {
   if (typeof stages !== 'number' || typeof microbatches !== 'number') return false
   if (!Array.isArray(placement) || !Array.isArray(actors) || actors.length > scheduleLimits.actors)
     return false
-  if (!actors.every((entries: unknown) => Array.isArray(entries))) return false
+  if (actors.includes(undefined) || !actors.every((entries: unknown) => Array.isArray(entries))) return false
   const total = actors.reduce((sum, { length }) => sum + length, 0)
-  return total <= scheduleLimits.actions && actors.every((entries) => entries.every(isEntry))
+  return (
+    total <= scheduleLimits.actions &&
+    actors.every((entries) => !entries.includes(undefined) && entries.every(isEntry))
+  )
 }
 
 function isEntry(value: unknown): value is ScheduleEntry {

@@ -20,7 +20,7 @@ export function readFailure(path: string, what: string, cause: unknown): unknown
     case 'ENOTDIR':
       return new MeshwrightError('DATA_MISSING', `there is no ${what} at ${path}`, {
         ...details,
-        hint: 'check the path; it is taken from the folder the command runs in',
+        hint: 'check the path; it is taken from the folder the command runs in, or of the plan that names it',
       })
     case 'EACCES':
     case 'EPERM':

@@ -14,6 +14,7 @@ export {
 } from './interpret.ts'
 export { formatWords, hashText, type Words } from './mixing.ts'
 export { type AffineOperands, emitAffine } from './ops/affine.ts'
+export { maskedScore } from './ops/generators.ts'
 export { opNames, opTable, ruleOf } from './ops/index.ts'
 export { fillNormal, fillUniform, type PermutationOptions, permutation, type RandomStream } from './random.ts'
 export { defaultRecompute, type RecomputeChoice, type RecomputeClass } from './recompute.ts'

@@ -2,7 +2,7 @@ import { reductionsCommute } from './check.ts'
 import { commonPrefix, exchangeAxes, isPermutation } from './exchange.ts'
 import { replicaAxes, sameDims, withDim, withoutPartial, withPartial } from './layout.ts'
 import { axesSize } from './mesh.ts'
-import type { Step } from './steps.ts'
+import type { Step, StepKind } from './steps.ts'
 import type { Layout, Mesh, PartialReduction } from './types.ts'
 
 export interface Goal {
@@ -17,14 +17,16 @@ export function goalOf(shape: readonly number[], mesh: Mesh, from: Layout, to: L
   return { shape, mesh, to, fixed: from.dims.map((axes, dim) => commonPrefix(axes, to.dims[dim]!)) }
 }
 
-/** Every single step from a layout that may lead on to the goal's. */
-export function stepsFrom(before: Layout, goal: Goal): Step[] {
+/** Every single step from a layout that may lead on to the goal's. `last` is the kind of the step that led there. */
+export function stepsFrom(before: Layout, goal: Goal, last: StepKind | undefined): Step[] {
+  // What an exchange moves gets less only by a reduction.
+  const mayExchange = last === undefined || last === 'reduceScatter' || last === 'allReduce'
   return [
     ...localSteps(before, goal),
     ...gathers(before, goal),
     ...reductions(before, goal),
     ...allToAlls(before, goal),
-    ...exchanges(before, goal),
+    ...(mayExchange ? exchanges(before, goal) : []),
   ]
 }
 
@@ -53,7 +55,7 @@ function localSteps(before: Layout, goal: Goal): Step[] {
     if (!wanted.includes(axis)) continue
     before.dims.forEach((axes, dim) => {
       const after = withDim(before, dim, [...axes, axis])
-      if (fits(after, dim, goal)) steps.push({ kind: 'slice', dim, axes: [axis], before, after })
+      if (fits(after, dim, goal)) steps.push({ kind: 'slice', axes: [axis], before, after })
     })
   }
   return steps

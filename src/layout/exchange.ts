@@ -1,5 +1,4 @@
-import { elementCount } from '../graph/index.ts'
-import { blockElements, heldBlock, heldRange, partOf, type Range } from './blocks.ts'
+import { blockElements, heldBlock, partOf, type Range } from './blocks.ts'
 import { sameAxes } from './layout.ts'
 import { axesSize, axisSize, placeAlong } from './mesh.ts'
 import type { Block, Coordinates, Layout, Mesh } from './types.ts'
@@ -102,56 +101,6 @@ function cutsOf(range: Range, axes: readonly string[], mesh: Mesh, within: Range
       coordinates: { ...cut.coordinates, [axis]: index },
     })),
   ).flat()
-}
-
-/** Elements that all ranks together lack of their new blocks when the dims of a layout change. Ranks are not enumerated. */
-export function lackingElements(shape: readonly number[], mesh: Mesh, from: Dims, to: Dims): number {
-  const changed = [...shape.keys()].filter((dim) => !sameAxes(from[dim]!, to[dim]!))
-  const ranks = axesSize(mesh, mesh.axes)
-  const wanted = (elementCount(shape) * ranks) / axesSize(mesh, to.flat())
-  // Parts of an outermost cut that both have are alike where it is even: one of them stands for all.
-  let alike = 1
-  const sizes = [...shape]
-  const [left, right] = [[...from], [...to]]
-  for (const dim of changed) {
-    const prefix = commonPrefix(from[dim]!, to[dim]!)
-    const count = axesSize(mesh, from[dim]!.slice(0, prefix))
-    if (shape[dim]! % count !== 0) continue
-    alike *= count
-    sizes[dim] = shape[dim]! / count
-    left[dim] = from[dim]!.slice(prefix)
-    right[dim] = to[dim]!.slice(prefix)
-  }
-  const unchanged = shape.reduce(
-    (product, size, dim) => (changed.includes(dim) ? product : product * size),
-    1,
-  )
-  const axes = [...new Set(changed.flatMap((dim) => [...left[dim]!, ...right[dim]!]))]
-  const count = axesSize(mesh, axes)
-  const used = new Set([...from.flat(), ...to.flat()])
-  const free = mesh.axes.reduce((product, { name, size }) => (used.has(name) ? product : product * size), 1)
-  let kept = 0
-  for (let place = 0; place < count; place++) {
-    const own = coordinatesAlong(mesh, axes, place)
-    let overlap = 1
-    for (const dim of changed) {
-      const held = heldRange(sizes[dim]!, left[dim]!, mesh, own)
-      const next = heldRange(sizes[dim]!, right[dim]!, mesh, own)
-      overlap *= Math.max(0, Math.min(held.end, next.end) - Math.max(held.start, next.start))
-    }
-    kept += overlap
-  }
-  return wanted - kept * alike * unchanged * free
-}
-
-function coordinatesAlong(mesh: Mesh, axes: readonly string[], place: number): Coordinates {
-  const own: Record<string, number> = {}
-  let rest = place
-  for (const axis of axes) {
-    own[axis] = rest % axisSize(mesh, axis)
-    rest = Math.floor(rest / axisSize(mesh, axis))
-  }
-  return own
 }
 
 /** Axes along which ranks may take from each other in a change of dims. */

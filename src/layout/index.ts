@@ -30,6 +30,18 @@ export {
   rankOfPlace,
 } from './mesh.ts'
 export { type Redistribution, redistribute, sentBytes } from './redistribute.ts'
+export {
+  type Assignment,
+  canCut,
+  commutes,
+  indicesOf,
+  inputLayouts,
+  outputLayouts,
+} from './rules/assignment.ts'
+export { type OpPlan, type OpPlanRequest, opPlans, signatureOf, type TypedOp } from './rules/choose.ts'
+export { layoutRuleOf, layoutRules } from './rules/index.ts'
+export { addLocalOp, type StartValue } from './rules/local.ts'
+export type { LayoutRule, LayoutRules, OpSignature, TermRule } from './rules/notation.ts'
 export { type Step, type StepKind, sentElements, stepElements } from './steps.ts'
 export { parseLayout, printLayout } from './text.ts'
 export { type Crossing, type Located, redistributeAcross, type Transfer } from './transfers.ts'

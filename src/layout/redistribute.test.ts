@@ -64,7 +64,10 @@ describe('redistribution', () => {
           total += sent.reduce((sum, elements) => sum + elements, 0)
         }
         expect(printLayout(held.layout)).toBe(printLayout(to))
-        expect(collect(held)).toEqual(whole)
+        // Means of means divide more than once.
+        collect(held, 1e-9).forEach((value, at) => {
+          if (Math.abs(value - whole[at]!) > 1e-9) expect(value).toBe(whole[at])
+        })
         expect(plan.wireBytes).toBe(8 * total)
         expect(total).toBeLessThanOrEqual(everythingThenSlice(shape, mesh, from) + 1e-6)
       }),
@@ -99,7 +102,7 @@ describe('redistribution', () => {
     ['[tensor | .]', '[. | tensor]', 'allToAll', (3 / 4) * 6 * 24],
     ['[data, tensor | context]', '[data | context]', 'allGather', (3 / 4) * 12 * 8],
     ['[data, tensor | context]', '[data | context, tensor]', 'allToAll', (3 / 4) * 3 * 8],
-    ['[. | .]', '[data, tensor | context]', 'slice slice', 0],
+    ['[. | .]', '[data, tensor | context]', 'slice', 0],
     ['[data, context | .]', '[data, context | .]', '', 0],
     ['[context, tensor | .]', '[. | .]', 'allGather', (11 / 12) * 24 * 24],
     ['[. | .] partial mean data', '[data | .]', 'reduceScatter', (1 / 2) * 24 * 24],

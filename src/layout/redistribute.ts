@@ -2,6 +2,7 @@ import { MeshwrightError } from '../base/index.ts'
 import { bytesPerElement, type TensorType } from '../graph/index.ts'
 import { goalOf } from './candidates.ts'
 import { checkLayout } from './check.ts'
+import { withDim } from './layout.ts'
 import { cheapestSteps } from './search.ts'
 import { type Step, sentElements, stepElements } from './steps.ts'
 import { printLayout } from './text.ts'
@@ -28,14 +29,7 @@ export function redistribute(type: TensorType, mesh: Mesh, from: Layout, to: Lay
   checkLayout(from, type.shape, mesh)
   checkLayout(to, type.shape, mesh)
   checkVarying(from, to)
-  const found = cheapestSteps(from, goalOf(type.shape, mesh, from, to))
-  if (found === undefined)
-    throw new MeshwrightError(
-      'LAYOUT_PATH',
-      `no steps were found from ${printLayout(from)} to ${printLayout(to)}`,
-      { hint: 'go by way of a layout between them' },
-    )
-  const steps = merged(found)
+  const steps = merged(cheapestSteps(from, goalOf(type.shape, mesh, from, to)))
   const elements = steps.reduce((sum, step) => sum + stepElements(step, type.shape, mesh), 0)
   return { type, mesh, from, to, steps, wireBytes: elements * bytesPerElement[type.dtype] }
 }
@@ -65,10 +59,10 @@ function checkVarying(from: Layout, to: Layout): void {
       )
 }
 
-/** Steps of one kind on one dim that follow each other are one collective over all their axes. */
+/** Steps of one kind that follow each other, on one dim where it has one, are one over all their axes. */
 function merged(steps: readonly Step[]): Step[] {
   const result: Step[] = []
-  for (const step of steps) {
+  for (const step of gathersByDim(steps)) {
     const last = result.at(-1)
     const joined = last === undefined ? undefined : join(last, step)
     if (joined === undefined) result.push(step)
@@ -77,17 +71,37 @@ function merged(steps: readonly Step[]): Step[] {
   return result
 }
 
+/** Of gathers that follow each other, those of one dim side by side: their order does not change what they move. */
+function gathersByDim(steps: readonly Step[]): Step[] {
+  const result: Step[] = []
+  for (let at = 0; at < steps.length; ) {
+    const run: Extract<Step, { kind: 'allGather' }>[] = []
+    for (let step = steps[at]; step?.kind === 'allGather'; step = steps[++at]) run.push(step)
+    let before = run[0]?.before
+    for (const step of run.sort((left, right) => left.dim - right.dim)) {
+      const gathered = before!.dims[step.dim]!.slice(0, -step.axes.length)
+      const after = withDim(before!, step.dim, gathered)
+      result.push({ ...step, before: before!, after })
+      before = after
+    }
+    const other = steps[at]
+    if (other !== undefined) result.push(other)
+    at++
+  }
+  return result
+}
+
 function join(first: Step, second: Step): Step | undefined {
   const { before } = first
   const { after } = second
+  const appended = [...first.axes, ...second.axes]
+  if (first.kind === 'slice' && second.kind === 'slice') return { ...first, axes: appended, before, after }
   if (first.kind === 'allGather' && second.kind === 'allGather' && first.dim === second.dim)
     return { ...first, axes: [...second.axes, ...first.axes], before, after }
-  if (first.kind === 'slice' && second.kind === 'slice' && first.dim === second.dim)
-    return { ...first, axes: [...first.axes, ...second.axes], before, after }
   const scatters = first.kind === 'reduceScatter' && second.kind === 'reduceScatter'
   if (scatters && first.dim === second.dim && first.reduce === second.reduce)
-    return { ...first, axes: [...first.axes, ...second.axes], before, after }
+    return { ...first, axes: appended, before, after }
   if (first.kind === 'keepOne' && second.kind === 'keepOne' && first.reduce === second.reduce)
-    return { ...first, axes: [...first.axes, ...second.axes], before, after }
+    return { ...first, axes: appended, before, after }
   return undefined
 }

@@ -1,11 +1,15 @@
+import { elementCount } from '../graph/index.ts'
 import { type Goal, stepsFrom } from './candidates.ts'
+import { certainSteps } from './certain.ts'
 import { sameLayout } from './layout.ts'
+import { axesSize } from './mesh.ts'
+import { lackingAtLeast, wantedElements } from './overlap.ts'
 import { type Step, type StepKind, stepElements } from './steps.ts'
 import { printLayout } from './text.ts'
 import type { Layout } from './types.ts'
 
 /** Layouts that are looked at before the best path known is taken: more than three axes on four dims have. */
-const mostLayouts = 4000
+const mostLayouts = 1000
 
 /**
  * Steps of paths that move as much are compared by these weights: a collective counts one, what is local little. An
@@ -26,6 +30,8 @@ const weights: Readonly<Record<StepKind, number>> = {
 interface Place {
   readonly layout: Layout
   readonly elements: number
+  /** At least what the whole path by way of it moves. */
+  readonly total: number
   readonly weight: number
   readonly last: Step | undefined
   readonly previous: Place | undefined
@@ -33,28 +39,32 @@ interface Place {
 
 /**
  * The steps from one layout to another that put the fewest elements on the wire of all ranks together, and of those the
- * fewest collectives (Dijkstra). Undefined where no steps lead there.
+ * fewest collectives (A*: Hart, Nilsson and Raphael 1968). The best known after many
+ * layouts.
  */
-export function cheapestSteps(from: Layout, goal: Goal): Step[] | undefined {
+export function cheapestSteps(from: Layout, goal: Goal): Step[] {
   const open = new Map<string, Place>()
   const done = new Set<string>()
-  open.set(printLayout(from), { layout: from, elements: 0, weight: 0, last: undefined, previous: undefined })
-  let bound: Place | undefined
+  const start = { layout: from, elements: 0, total: 0, weight: 0, last: undefined, previous: undefined }
+  open.set(printLayout(from), start)
+  let bound = certainPlace(start, goal)
   while (open.size > 0) {
     const [key, place] = cheapest(open)
     open.delete(key)
     done.add(key)
     if (sameLayout(place.layout, goal.to)) return pathTo(place)
-    if (done.size > mostLayouts) return bound === undefined ? undefined : pathTo(bound)
-    for (const step of stepsFrom(place.layout, goal)) {
+    if (done.size > mostLayouts) break
+    for (const step of stepsFrom(place.layout, goal, place.last?.kind)) {
+      const elements = place.elements + stepElements(step, goal.shape, goal.mesh)
       const next: Place = {
         layout: step.after,
-        elements: place.elements + stepElements(step, goal.shape, goal.mesh),
+        elements,
+        total: elements + leastElements(step.after, goal),
         weight: place.weight + weights[step.kind],
         last: step,
         previous: place,
       }
-      if (bound !== undefined && !isCheaper(next, bound)) continue
+      if (!isCheaper(next, bound)) continue
       const nextKey = printLayout(step.after)
       if (done.has(nextKey)) continue
       const known = open.get(nextKey)
@@ -63,11 +73,33 @@ export function cheapestSteps(from: Layout, goal: Goal): Step[] | undefined {
       if (sameLayout(step.after, goal.to)) bound = next
     }
   }
-  return undefined
+  return pathTo(bound)
+}
+
+/** Where the steps that always lead to the goal end. */
+function certainPlace(start: Place, goal: Goal): Place {
+  let place = start
+  for (const step of certainSteps(start.layout, goal)) {
+    const elements = place.elements + stepElements(step, goal.shape, goal.mesh)
+    const weight = place.weight + weights[step.kind]
+    place = { layout: step.after, elements, total: elements, weight, last: step, previous: place }
+  }
+  return place
 }
 
 function isCheaper(left: Place, right: Place): boolean {
-  return left.elements === right.elements ? left.weight < right.weight : left.elements < right.elements
+  return left.total === right.total ? left.weight < right.weight : left.total < right.total
+}
+
+/**
+ * What must move from a layout to the goal at least. Without terms it is what ranks lack. The n terms of an element are
+ * one after n - 1 sends, and each further rank that wants it takes one more.
+ */
+function leastElements(layout: Layout, { shape, mesh, to }: Goal): number {
+  const pending = Object.keys(layout.partial).filter((axis) => to.partial[axis] !== layout.partial[axis])
+  if (pending.length === 0) return lackingAtLeast(shape, mesh, layout.dims, to.dims)
+  const wanted = wantedElements(shape, mesh, to.dims) / axesSize(mesh, Object.keys(to.partial))
+  return elementCount(shape) * (axesSize(mesh, pending) - 1) + wanted - elementCount(shape)
 }
 
 function cheapest(open: ReadonlyMap<string, Place>): [string, Place] {

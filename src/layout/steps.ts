@@ -1,9 +1,8 @@
 import { assertNever } from '../base/index.ts'
-import { elementCount } from '../graph/index.ts'
 import { blockElements, heldBlock, partOf } from './blocks.ts'
-import { fetchesOf, lackingElements } from './exchange.ts'
-import { shardingAxes } from './layout.ts'
-import { axesSize, groupAlong, meshSize, placeAlong, placeAt } from './mesh.ts'
+import { fetchesOf } from './exchange.ts'
+import { axesSize, groupAlong, placeAlong, placeAt } from './mesh.ts'
+import { lackingElements, wantedElements } from './overlap.ts'
 import type { Coordinates, Layout, Mesh, PartialReduction } from './types.ts'
 import { gatherSent, ringTotal, scatterSent } from './wire.ts'
 
@@ -17,7 +16,7 @@ interface StepBase {
 /**
  * One change of a tensor's layout.
  *
- * - `slice`: local; each rank keeps its part of the dim, which the axes cut further
+ * - `slice`: local; each rank keeps its part of dims that are cut further
  * - `keepOne`: local; the whole becomes terms: coordinate 0 keeps it, the others take the identity of the reduction (for
  *   `mean` all keep it)
  * - `vary`: nothing moves; from here on replicas may differ
@@ -29,20 +28,18 @@ interface StepBase {
  * - `exchange`: every rank takes what it lacks from ranks that hold it (`fetchesOf`)
  */
 export type Step =
-  | (StepBase & { readonly kind: 'slice' | 'allGather'; readonly dim: number })
+  | (StepBase & { readonly kind: 'allGather'; readonly dim: number })
   | (StepBase & { readonly kind: 'reduceScatter'; readonly dim: number; readonly reduce: PartialReduction })
   | (StepBase & { readonly kind: 'allReduce' | 'keepOne'; readonly reduce: PartialReduction })
   | (StepBase & { readonly kind: 'allToAll'; readonly fromDim: number; readonly toDim: number })
-  | (StepBase & { readonly kind: 'permute' | 'exchange' | 'vary' })
+  | (StepBase & { readonly kind: 'slice' | 'permute' | 'exchange' | 'vary' })
 
 export type StepKind = Step['kind']
 
 /** Elements that all ranks of the mesh together put on the wire. */
 export function stepElements(step: Step, shape: readonly number[], mesh: Mesh): number {
   const members = axesSize(mesh, step.axes)
-  // Blocks tile the tensor, so that the ranks together hold it as often as it has copies, even or not.
-  const held = (layout: Layout): number =>
-    elementCount(shape) * (meshSize(mesh) / axesSize(mesh, shardingAxes(layout)))
+  const held = ({ dims }: Layout): number => wantedElements(shape, mesh, dims)
   switch (step.kind) {
     case 'slice':
     case 'keepOne':
@@ -54,12 +51,20 @@ export function stepElements(step: Step, shape: readonly number[], mesh: Mesh): 
     case 'allReduce':
       return ringTotal(step.kind, held(step.before) / members, members)
     case 'allToAll':
+      // Where one of the two cuts is even every rank keeps one part of as many as members.
+      if (isEven(step.before, step.fromDim, shape, mesh) || isEven(step.after, step.toDim, shape, mesh))
+        return ringTotal(step.kind, held(step.before) / members, members)
+      return lackingElements(shape, mesh, step.before.dims, step.after.dims)
     case 'permute':
     case 'exchange':
       return lackingElements(shape, mesh, step.before.dims, step.after.dims)
     default:
       return assertNever(step)
   }
+}
+
+function isEven({ dims }: Layout, dim: number, shape: readonly number[], mesh: Mesh): boolean {
+  return shape[dim]! % axesSize(mesh, dims[dim]!) === 0
 }
 
 /** Elements that the rank at `own` puts on the wire. */

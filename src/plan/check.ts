@@ -45,12 +45,16 @@ function explain(
   const path = [...base, ...issue.path.map((key) => (typeof key === 'symbol' ? String(key) : key))]
   if (issue.code === 'unrecognized_keys') {
     const known = keysAt(schema, path, document)
+    const [only, ...more] = Object.keys(valueAt(document, path) ?? {})
+    // The key of another variant, by itself: that one was meant, so it is the value that is wrong.
+    if (only !== undefined && more.length === 0 && known.includes(only))
+      return [explainValue([...path, only], document, schema, locate)]
     return issue.keys.slice(0, maximumProblems).map((key) => ({
       code: 'PLAN_UNKNOWN_KEY',
       message: `unknown key "${key.slice(0, 60)}"`,
       at: locate([...path, key], 'key'),
       hint:
-        didYouMean(key, known) ??
+        (known.includes(key) ? 'it does not go with the others' : didYouMean(key, known)) ??
         (known.length === 0 ? 'no key can stand here' : `keys are ${known.join(', ')}`),
     }))
   }

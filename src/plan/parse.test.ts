@@ -214,7 +214,12 @@ seed: 4294967295
     ],
     [
       'schedule: { warmup: c }',
-      'PLAN_VALUE 2:21 schedule.warmup: expected one of a, b, got "c"; did you mean "a"?',
+      'PLAN_VALUE 2:21 schedule.warmup: expected one of a, b, got "c"',
+    ],
+    ['schedule: { file: 3 }', 'PLAN_VALUE 2:19 schedule.file: expected text, got 3'],
+    [
+      'schedule: { file: own.txt, name: gpipe }',
+      'PLAN_UNKNOWN_KEY 2:28 schedule.name: unknown key "name"; it does not go with the others',
     ],
     [
       'schedule: { name: gpipe, warmup: b }',

@@ -111,7 +111,7 @@ export function resolvePlan(
   const layers = replicas && placement && resolveCut(plan, model, { replicas, placement }, options, report)
   if (replicas !== undefined) findDivisibility(plan, replicas, report)
   const schedule = placement && resolveSchedule(plan, report)
-  const zero = replicas && resolveZero(plan, replicas, report)
+  const zero = replicas && resolveZero(plan, { replicas, schedule }, report)
   const recompute = resolveRecompute(plan, model, report)
   if (
     problems.length > 0 ||

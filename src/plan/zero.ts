@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import type { WindowMode } from '../schedule/index.ts'
+import { entryActions, type Schedule, type WindowMode } from '../schedule/index.ts'
 import type { Report } from './resolve.ts'
 import type { PlanDocument } from './types.ts'
 
@@ -77,10 +77,13 @@ export interface ResolvedZero {
   readonly keepLast: boolean
 }
 
-/** Windows and groups of a plan's ZeRO; null where there is none, undefined, and reported, where it cannot be. */
+/**
+ * Windows and groups of a plan's ZeRO; null where there is none, undefined, and reported, where it cannot be. A schedule
+ * that could not be made is left undefined: the rest is looked at all the same.
+ */
 export function resolveZero(
-  { zero, schedule }: PlanDocument,
-  replicas: readonly number[],
+  { zero }: PlanDocument,
+  { replicas, schedule }: { readonly replicas: readonly number[]; readonly schedule: Schedule | undefined },
   report: Report,
 ): ResolvedZero | null | undefined {
   const { stage } = zero
@@ -131,7 +134,7 @@ export function resolveZero(
       `zero.reduce is ${zero.reduce}, but stage 1 keeps gradients whole for the step`,
       'set zero.stage to 2 or 3',
     )
-  const finest = 'name' in schedule && schedule.name === 'zeropp' ? 'unit' : 'action'
+  const finest = schedule !== undefined && hasUnits(schedule) ? 'unit' : 'action'
   return {
     stage,
     shards,
@@ -142,6 +145,12 @@ export function resolveZero(
     prefetch: zero.prefetch,
     keepLast: zero.keepLast,
   }
+}
+
+function hasUnits({ actors }: Schedule): boolean {
+  return actors.some((entries) =>
+    entries.some((entry) => entryActions(entry).some(({ unit }) => unit !== undefined)),
+  )
 }
 
 function divisorsOf(count: number): number[] {

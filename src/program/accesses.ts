@@ -7,7 +7,7 @@ export interface ValueAccess extends Operand {
 }
 
 /** Every value an instruction reads or writes, reads of a run first; `free` is none. Makes no objects for runs. */
-export function visitAccesses(
+function visitAccesses(
   instruction: Instruction,
   visit: (operand: Operand, kind: ValueAccess['kind']) => void,
 ): void {

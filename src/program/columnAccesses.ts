@@ -6,7 +6,7 @@ export const columnKinds = { run: 0, exchange: 1, collective: 2, move: 3, free: 
 export const columnAccess = { read: 0, write: 1, update: 2 } as const
 
 /**
- * What `visitAccesses` visits, straight from the columns: for those that walk millions of instructions. `region` is -1
+ * What `valueAccesses` lists, straight from the columns: for those that walk millions of instructions. `region` is -1
  * for the whole; `access` one of `columnAccess`.
  */
 export function visitColumnAccesses(
@@ -17,7 +17,7 @@ export function visitColumnAccesses(
   const { operands } = code
   const at = code.start[index]!
   const end = code.start[index + 1]!
-  switch (code.kind[index]) {
+  switch (code.kind[index]!) {
     case columnKinds.run: {
       const readsEnd = at + 2 + 2 * operands[at + 1]!
       for (let place = at + 2; place < readsEnd; place += 2)

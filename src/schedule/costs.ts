@@ -10,13 +10,16 @@ export interface GivenCosts {
   readonly hop?: number
 }
 
+/** Past this a step's time would be no finite number. */
+const longestTime = 1e15
+
 /** One unit for each F, I and W, nothing for a hop. */
 export function unitCosts(stages: number): StageCosts {
   return readCosts({ F: 1, I: 1, W: 1 }, stages)
 }
 
 /**
- * Costs of each of `stages` stages. Strict: finite, not negative, one for each stage where listed, and some time at all.
+ * Costs of each of `stages` stages. Strict: bounded, not negative, one for each stage where listed, and some time at all.
  *
  * @throws MeshwrightError `SCHEDULE_COSTS` with the key as `at.path`
  */
@@ -35,9 +38,9 @@ export function readCosts(given: unknown, stages: number): StageCosts {
         'they have F, I, W and hop: a whole backward takes I + W',
       )
   const time = (key: string, value: unknown): number =>
-    typeof value === 'number' && Number.isFinite(value) && value >= 0
+    typeof value === 'number' && value >= 0 && value <= longestTime
       ? value
-      : fail(key, `${key} is ${shown(value)}`, 'a time is a finite number, zero or more')
+      : fail(key, `${key} is ${shown(value)}`, `a time is a number from 0 to ${longestTime}`)
   const byStage = (key: 'F' | 'I' | 'W'): number[] => {
     const value = values[key]
     if (value === undefined)
@@ -63,6 +66,7 @@ export function readCosts(given: unknown, stages: number): StageCosts {
 }
 
 function shown(value: unknown): string {
+  if (Array.isArray(value)) return `a list of ${value.length}`
   return typeof value === 'string' ? JSON.stringify(value.slice(0, 40)) : String(value).slice(0, 40)
 }
 

@@ -51,6 +51,8 @@ export class ScheduleIndex {
   private readonly schedule: Schedule
   private readonly flow: StageFlow
   private readonly slices: number
+  /** By micro-batch, what it is cut into; an action of the whole step waits for all of it. Empty where nothing is cut. */
+  private readonly parts: readonly ReadonlySet<number>[]
   private readonly phaseNumbers = new Map<Phase, number>()
   private readonly numbers: NumberTable
 
@@ -62,6 +64,7 @@ export class ScheduleIndex {
     this.entryStart = new Int32Array(schedule.actors.length + 1)
     this.actionStart = new Int32Array(entryCount(schedule) + 1)
     const actors: number[] = []
+    const parts: Set<number>[] = []
     let entry = 0
     let slices = 1
     for (const [actor, entries] of schedule.actors.entries()) {
@@ -69,7 +72,12 @@ export class ScheduleIndex {
         const pair = 'pair' in item ? item.pair : undefined
         for (let place = 0; place < (pair === undefined ? 1 : 2); place++) {
           const action = pair === undefined ? (item as Action) : pair[place]!
-          if (action.slice !== undefined && action.slice + 2 > slices) slices = action.slice + 2
+          if (action.slice !== undefined) {
+            slices = Math.max(slices, action.slice + 2)
+            const known = parts[action.microbatch]
+            if (known === undefined) parts[action.microbatch] = new Set([action.slice])
+            else known.add(action.slice)
+          }
           if (!this.phaseNumbers.has(action.phase))
             this.phaseNumbers.set(action.phase, this.phaseNumbers.size)
           actions.push(action)
@@ -82,6 +90,7 @@ export class ScheduleIndex {
     this.actions = actions
     this.actors = Int32Array.from(actors)
     this.slices = slices
+    this.parts = parts
     const { stages, microbatches } = schedule
     this.numbers = new NumberTable(this.phaseNumbers.size * stages * microbatches * slices, actions.length)
     const keys = new Float64Array(actions.length)
@@ -105,11 +114,9 @@ export class ScheduleIndex {
 
   /** All that an action waits for, in the order of its phase's rules. */
   needsOf(number: number): readonly Need[] {
-    const action = this.actions[number]!
-    const { slice } = action
     let at = this.needStart[number]!
     const found: Need[] = []
-    this.eachNeed(action, (candidates, stage, microbatch) => {
+    this.eachNeed(this.actions[number]!, (candidates, stage, microbatch, slice) => {
       const provider = this.needs[at++]!
       const phase = provider < 0 ? candidates[0]! : this.actions[provider]!.phase
       const key = provider < 0 ? undefined : provider
@@ -121,22 +128,38 @@ export class ScheduleIndex {
   }
 
   private eachNeed(
-    { phase, stage, microbatch }: Action,
-    visit: (candidates: readonly Phase[], stage: number, microbatch: number) => void,
+    { phase, stage, microbatch, slice }: Action,
+    visit: (
+      candidates: readonly Phase[],
+      stage: number,
+      microbatch: number,
+      slice: number | undefined,
+    ) => void,
   ): void {
     const rule = ruleOf(phase)
-    const last = microbatch + (rule.per === 'step' ? this.schedule.microbatches : 1)
+    const last = rule.per === 'step' ? this.schedule.microbatches : 0
     for (const { phases: candidates, stages } of rule.after) {
       const near = stages === 'same' ? undefined : this.flow[stages][stage]!
-      for (let index = 0; index < (near?.length ?? 1); index++)
-        for (let other = microbatch; other < last; other++) visit(candidates, near?.[index] ?? stage, other)
+      for (let index = 0; index < (near?.length ?? 1); index++) {
+        const source = near?.[index] ?? stage
+        if (rule.per === 'microbatch') visit(candidates, source, microbatch, slice)
+        for (let other = 0; other < last; other++) {
+          const parts = this.parts[other]
+          if (parts === undefined) visit(candidates, source, other, undefined)
+          else for (const part of parts) visit(candidates, source, other, part)
+        }
+      }
     }
   }
 
   private findNeeds(): Int32Array {
     const found: number[] = []
-    let slice: number | undefined
-    const visit = (candidates: readonly Phase[], stage: number, microbatch: number): void => {
+    const visit = (
+      candidates: readonly Phase[],
+      stage: number,
+      microbatch: number,
+      slice: number | undefined,
+    ): void => {
       for (let index = 0; index < candidates.length; index++) {
         const phase = this.phaseNumbers.get(candidates[index]!)
         if (phase === undefined) continue
@@ -149,9 +172,7 @@ export class ScheduleIndex {
       found.push(-1)
     }
     for (let number = 0; number < this.actions.length; number++) {
-      const action = this.actions[number]!
-      slice = action.slice
-      this.eachNeed(action, visit)
+      this.eachNeed(this.actions[number]!, visit)
       this.needStart[number + 1] = found.length
     }
     return Int32Array.from(found)

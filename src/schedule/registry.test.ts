@@ -12,6 +12,7 @@ it.each([
   ],
   ['1f1b', chainStages(2, 2), { warmpu: 'a' }, 'SCHEDULE_PARAMETER', 'did you mean "warmup"?'],
   ['1f1b', chainStages(2, 2), { warmup: 'A' }, 'SCHEDULE_PARAMETER', 'did you mean "a"?'],
+  ['1f1b', chainStages(2, 2), { warmup: 'c' }, 'SCHEDULE_PARAMETER', 'it is one of a, b'],
   ['1f1b', chainStages(2, 2), { warmup: 3 }, 'SCHEDULE_PARAMETER', 'it is one of a, b'],
   [
     '1f1b',

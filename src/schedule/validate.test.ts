@@ -140,6 +140,22 @@ describe('validateSchedule', () => {
     expect(codes(text(head, slices(0), '1F0 1B0'))).toContain('SCHEDULE_MISSING')
   })
 
+  it('updates a stage once, after all slices', () => {
+    const head = 'stages 1 on 0\nmicrobatches 2'
+    const backwards = '0F0.0 0F0.1 0F1 0B0.1 0B1'
+    expect(codes(text(head, `${backwards} 0B0.0 0U0`))).toEqual([])
+    const [early] = validateSchedule(text(head, `${backwards} 0U0 0B0.0`))
+    expect(early).toMatchObject({ code: 'SCHEDULE_ORDER', waitsFor: { phase: 'B', microbatch: 0, slice: 0 } })
+    expect(codes(text(head, `${backwards} 0B0.0 0U0 0U0`))).toEqual(['SCHEDULE_DUPLICATE'])
+    expect(codes(text(head, `${backwards} 0B0.0 0U0.1`))).toEqual(['SCHEDULE_RANGE'])
+  })
+
+  it('makes no more findings than asked for, however much is wrong', () => {
+    const list = Array.from({ length: 5000 }, (_, microbatch) => ({ phase: 'F', stage: 1, microbatch }))
+    const wrong = { stages: 2, microbatches: 5000, placement: [0, 1], actors: [list, []] }
+    expect(validateSchedule(wrong, { limit: 7 })).toHaveLength(7)
+  })
+
   it('refuses what no head allows, without looking further', () => {
     for (const [change, message] of [
       [{ stages: 2.5 }, '2.5 stages'],
@@ -153,6 +169,16 @@ describe('validateSchedule', () => {
       expect(findings.every(({ code }) => code === 'SCHEDULE_RANGE')).toBe(true)
       expect(findings.map((finding) => finding.message).join('\n')).toContain(message)
     }
+  })
+
+  it('takes an action that is there more often than a call has arguments', () => {
+    const repeated: Schedule = {
+      stages: 1,
+      microbatches: 1,
+      placement: [0],
+      actors: [Array(250_000).fill({ phase: 'F', stage: 0, microbatch: 0 })],
+    }
+    expect(validateSchedule(repeated)[0]?.code).toBe('SCHEDULE_DUPLICATE')
   })
 
   it('bounds the number of findings', () => {

@@ -3,7 +3,13 @@ import { describe, expect, it } from 'vitest'
 import { type TinyPlan, tinyPlan, tinyProgram } from '../../test/support/programs.ts'
 import type { ResolvedPlan } from '../plan/index.ts'
 import { lowerPlan, type Program } from '../program/index.ts'
-import { timeSchedule } from '../schedule/index.ts'
+import {
+  placeStages,
+  readCosts,
+  scheduleGenerators,
+  scheduleMetrics,
+  timeSchedule,
+} from '../schedule/index.ts'
 import { phaseCosts, simulateProgram, unitCosts } from './index.ts'
 
 describe.each(['gpipe', '1f1b a'] as const)('times of %s in unit costs', (schedule) => {
@@ -93,6 +99,25 @@ describe('hops', () => {
       ),
       { numRuns: 60 },
     )
+  })
+})
+
+describe('every schedule of the list', () => {
+  // What is lowered from a schedule takes as long, and holds as many activations, as the schedule by itself.
+  it.each([...scheduleGenerators.keys()])('%s, as a program', (name) => {
+    const [actors, microbatches] = [3, 6]
+    const stages = placeStages(name, actors).length
+    const costs = { F: 3, I: 2, W: 4, hop: 0.5 }
+    const schedule = { name, costs }
+    const { plan, model } = tinyPlan({ stages: actors, layers: stages, microbatches, schedule, clip: null })
+    const program = { ...lowerPlan(plan, model), channelSlots: 2 * microbatches }
+    const { stepSeconds, ranks } = simulateProgram(program, phaseCosts(costs, stages))
+    const alone = scheduleMetrics(plan.schedule, readCosts(costs, stages))
+    expect(ranks.map(({ peakActivations }) => peakActivations)).toEqual(alone.peakActivations)
+    const isPaired = plan.schedule.actors.some((entries) => entries.some((entry) => 'pair' in entry))
+    // In a program the two of a pair come one after the other, and the first gives its result before the second ends.
+    if (isPaired) expect(stepSeconds).toBeLessThanOrEqual(alone.makespan)
+    else expect(stepSeconds).toBeCloseTo(alone.makespan, 9)
   })
 })
 

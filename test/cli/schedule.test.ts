@@ -76,12 +76,15 @@ describe.concurrent('schedule', () => {
     expect(stderr).toMatch(/SCHEDULE_MEMORY.*\n.*at least 1/)
   })
 
-  test('stops reading an input that does not end', async () => {
+  test.each([
+    ['schedule check', 'schedule', 67108864],
+    ['check', 'plan', 4194304],
+  ])('%s - stops reading an input that does not end', async (command, what, bytes) => {
     const { stdout, stderr } = await runProcess('bash', [
       '-c',
-      `yes , | tr -d '\\n' | ${process.execPath} --max-old-space-size=64 ${commandFile} schedule check -; echo "\${PIPESTATUS[2]}"`,
+      `yes , | tr -d '\\n' | ${process.execPath} --max-old-space-size=64 ${commandFile} ${command} -; echo "\${PIPESTATUS[2]}"`,
     ])
-    expect(stderr).toMatch(/DATA_TOO_LARGE the schedule on standard input has more than 67108864 bytes/)
+    expect(stderr).toMatch(`DATA_TOO_LARGE the ${what} on standard input has more than ${bytes} bytes`)
     expect(stdout).toBe('2\n')
   })
 

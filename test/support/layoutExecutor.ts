@@ -15,6 +15,7 @@ import {
   partOf,
   placeAlong,
   placeAt,
+  replicaAxes,
   type Step,
 } from '../../src/layout/index.ts'
 
@@ -91,9 +92,12 @@ export function spread(
     return data
   })
   if (axes.length > 0)
-    blocks.forEach((_, place) => {
+    blocks.forEach((data, place) => {
+      const first = firstReplica(layout, mesh, place)
       const group = groupAlong(mesh, axes, coordinatesAt(mesh, place)).map((member) => placeAt(mesh, member))
-      if (Math.min(...group) === place)
+      // Replicas come later than the first of them, and hold the same terms.
+      if (first !== place) data.set(blocks[first]!)
+      else if (Math.min(...group) === place)
         makeTerms(
           group.map((member) => blocks[member]!),
           mesh,
@@ -102,6 +106,11 @@ export function spread(
         )
     })
   return { shape, mesh, layout, blocks }
+}
+
+function firstReplica(layout: Layout, mesh: Mesh, place: number): number {
+  const zeros = Object.fromEntries(replicaAxes(layout, mesh).map((axis) => [axis, 0]))
+  return placeAt(mesh, { ...coordinatesAt(mesh, place), ...zeros })
 }
 
 /** Turns equal blocks into terms whose reductions give what they were. */
@@ -133,6 +142,11 @@ export function collect({ shape, mesh, layout, blocks }: Spread, tolerance: numb
   const axes = Object.keys(layout.partial)
   for (let place = 0; place < blocks.length; place++) {
     const own = coordinatesAt(mesh, place)
+    const first = blocks[firstReplica(layout, mesh, place)]!
+    blocks[place]!.forEach((value, at) => {
+      if (value !== first[at] && !(Math.abs(value - first[at]!) <= tolerance))
+        throw new Error(`replicas differ: ${value} and ${first[at]}`)
+    })
     const group = groupAlong(mesh, axes, own).map((member) => blocks[placeAt(mesh, member)]!)
     const value = group.length === 1 ? group[0]! : reduceAll(group, mesh, layout)
     const block = heldBlock(layout, shape, mesh, own)
@@ -140,8 +154,6 @@ export function collect({ shape, mesh, layout, blocks }: Spread, tolerance: numb
     eachIndex(block, (index) => {
       const at = offset(wholeBlock(shape), index)
       const found = value[offset(block, index)]!
-      if (written[at] === 1 && !(Math.abs(whole[at]! - found) <= tolerance))
-        throw new Error(`replicas differ: ${whole[at]} and ${found}`)
       whole[at] = found
       written[at] = 1
     })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { verifyProgram } from '../../program/index.ts'
 import { simulateProgram, simulationTrace, unitCosts } from '../../simulate/index.ts'
-import { loadWarning } from '../machine.ts'
+import { loadWarning, watchOthers } from '../machine.ts'
 import { coresWarning } from '../measureCosts.ts'
 import { accuracyPage, largestPart } from './page.ts'
 import { accuracyPlans, fullSize, quickSize } from './plans.ts'
@@ -42,6 +42,9 @@ describe('warnings', () => {
     expect(coresWarning(program, 1)).toContain('2 ranks outnumber the one core')
     expect(loadWarning({ load: 0.2 })).toBeUndefined()
     expect(loadWarning({ load: 3.14 })).toContain('load 3.14')
+    const coresOfOthers = watchOthers()()
+    expect(coresOfOthers).toBeGreaterThanOrEqual(0)
+    expect(Number.isFinite(coresOfOthers)).toBe(true)
   })
 })
 
@@ -69,6 +72,7 @@ describe('the page', () => {
       date: '2026-01-02T03:04:05Z',
       seconds: 61,
       machine: { processor: 'A', cores: 2, memoryBytes: 2 ** 30, system: 'B', load: 0.1 },
+      coresOfOthers: 0.03,
       versions: { meshwright: '1', node: '2', onnxRuntime: '3' },
       size: tiny,
       rounds: 3,

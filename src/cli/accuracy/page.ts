@@ -26,12 +26,13 @@ export function accuracyPage(report: AccuracyReport, flags: readonly AccuracyFla
   ].join('\n\n')}\n`
 }
 
-function machineSection({ machine, versions }: AccuracyReport): string {
+function machineSection({ machine, coresOfOthers, versions }: AccuracyReport): string {
   const rows = [
     ['Processor', `${machine.processor}, ${machine.cores} cores`],
     ['Memory', `${(machine.memoryBytes / 2 ** 30).toFixed(0)} GiB`],
     ['System', machine.system],
     ['Load when it began', machine.load.toFixed(2)],
+    ['Cores used by others meanwhile', coresOfOthers.toFixed(2)],
     ['Meshwright', versions.meshwright],
     ['Node', versions.node],
     ['ONNX Runtime', versions.onnxRuntime],

@@ -5,7 +5,7 @@ import { parsePlan } from '../../plan/index.ts'
 import { rankCount } from '../../program/index.ts'
 import type { AccuracyFlags } from '../accuracy.ts'
 import { catchInterrupts } from '../interrupt.ts'
-import { describeMachine, loadWarning } from '../machine.ts'
+import { describeMachine, loadWarning, watchOthers } from '../machine.ts'
 import { measureCosts } from '../measureCosts.ts'
 import { compile, lowerVerified } from '../prepare.ts'
 import { Progress } from '../progress.ts'
@@ -15,6 +15,9 @@ import { type Effort, measurePlans, type PreparedPlan, predict } from './measure
 import { type AccuracyFlag, accuracyPage } from './page.ts'
 import { type AccuracySize, accuracyPlans, fullSize, quickSize } from './plans.ts'
 import type { AccuracyReport } from './types.ts'
+
+/** Cores; a quiet system has a little to do of its own. */
+const mostForOthers = 0.1
 
 const fullEffort: Effort = { rounds: 15, stepsPerRound: 3, warmupRounds: 1 }
 const quickEffort: Effort = { rounds: 5, stepsPerRound: 2, warmupRounds: 1 }
@@ -29,6 +32,10 @@ export async function accuracyWithFlags(
   )
   try {
     const report = await measureAccuracy(flags.quick === true, interrupts.asked)
+    if (report.coresOfOthers > mostForOthers)
+      process.stderr.write(
+        `${paint.yellow('note')} others used ${report.coresOfOthers.toFixed(2)} cores meanwhile: these figures say little\n`,
+      )
     const page = accuracyPage(report, described)
     process.stdout.write(flags.json === true ? `${JSON.stringify(report, null, 2)}\n` : page)
     if (flags.out === undefined) return
@@ -47,6 +54,7 @@ async function measureAccuracy(quick: boolean, shouldStop: () => boolean): Promi
   const busy = loadWarning(machine)
   if (busy !== undefined) process.stderr.write(`${paint.yellow('note')} ${busy}\n`)
   const began = performance.now()
+  const coresOfOthers = watchOthers()
   const costs = await measureCosts(
     plans.map(({ program }) => program),
     { seconds: quick ? 15 : 60, shouldStop },
@@ -71,6 +79,7 @@ async function measureAccuracy(quick: boolean, shouldStop: () => boolean): Promi
     date: new Date().toISOString(),
     seconds: (performance.now() - began) / 1000,
     machine,
+    coresOfOthers: coresOfOthers(),
     versions: {
       meshwright: packageVersion(),
       node: process.versions.node,

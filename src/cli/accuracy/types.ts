@@ -19,6 +19,8 @@ export interface AccuracyReport {
   readonly date: string
   readonly seconds: number
   readonly machine: Machine
+  /** Cores that other processes used meanwhile, on average. */
+  readonly coresOfOthers: number
   readonly versions: { readonly meshwright: string; readonly node: string; readonly onnxRuntime: string }
   readonly size: AccuracySize
   readonly rounds: number

@@ -193,7 +193,9 @@ describe('show', () => {
 
   test.each([
     ['{"F": 1, "I": 1', /not JSON/],
+    ['null', /no object/],
     [{ F: 1, I: 1 }, /W is missing/],
+    [{ F: 1, I: 1, W: 1, hop: [1, 2] }, /hop is a list of 2/],
     [{ F: 1, I: -1, W: 1 }, /I is -1/],
     [{ F: [1, 2], I: 1, W: 1 }, /F lists 2 stages of 4/],
     [{ F: 1, I: 1, W: 1, B: 2 }, /no "B"/],

@@ -28,6 +28,8 @@ export interface Verdict {
   readonly communications: number
   /** Whether every action is there once, where it belongs; null where there is no schedule. */
   readonly complete: boolean | null
+  /** Whether it runs to its end; null where that cannot be asked. */
+  readonly runs: boolean | null
   readonly findings: readonly Finding[]
 }
 
@@ -63,6 +65,7 @@ export async function verifySubject(
       actions: 0,
       communications: 0,
       complete: null,
+      runs: null,
       findings: [finding],
     }
   }
@@ -73,13 +76,16 @@ export async function verifySubject(
       ? validateSchedule(schedule)
       : verifyCommunication(schedule, { letters: csv.letters })
   const actions = actionCount(computePart(schedule))
+  const complete = !findings.some(({ code }) => ofCompleteness.has(code))
+  const stuck = findings.some(({ code }) => !ofCompleteness.has(code))
   return {
     source: subject.name,
     form,
     schedule,
     actions,
     communications: actionCount(schedule) - actions,
-    complete: !findings.some(({ code }) => ofCompleteness.has(code)),
+    complete,
+    runs: stuck ? false : complete ? true : null,
     findings,
   }
 }

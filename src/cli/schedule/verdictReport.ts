@@ -6,12 +6,12 @@ import { paint } from '../style.ts'
 import type { Finding, Verdict } from './verdict.ts'
 
 export function verdictLines(verdict: Verdict): string[] {
-  const { source, findings, complete } = verdict
+  const { source, findings, complete, runs } = verdict
   const mark = (good: boolean): string => (good ? paint.green('✓') : paint.red('✗'))
   const lines = [`${paint.bold(source)}: ${describeForm(verdict)}`, ...describeShape(verdict)]
   if (complete !== null) lines.push(`${mark(complete)} every action once, on the rank of its stage`)
-  if (complete === true) lines.push(`${mark(findings.length === 0)} ${runsSentence(verdict)}`)
-  else if (complete === false)
+  if (runs !== null) lines.push(`${mark(runs)} ${runsSentence(verdict)}`)
+  else if (complete !== null)
     lines.push(`${paint.dim('–')} ${runsSentence(verdict)} (only asked of a complete schedule)`)
   for (const finding of findings) lines.push('', ...findingLines(finding))
   return lines

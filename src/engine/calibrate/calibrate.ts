@@ -17,9 +17,9 @@ import { collectPayloads } from './payloads.ts'
 import { type TaskTimes, taskExperiments, taskLines } from './taskExperiment.ts'
 
 export interface CalibrateOptions {
-  /** Steps of each experiment that count. Default 20. */
+  /** Turns of each experiment that count. Default 12. */
   readonly rounds?: number
-  /** Stops after so many seconds, but not before each experiment was counted three times. Default 60. */
+  /** Stops after so many seconds, but not before each experiment was had three turns. Default 60. */
   readonly seconds?: number
   /** Part of the rounds that is done. */
   readonly onProgress?: (fraction: number, text: string) => void
@@ -29,14 +29,16 @@ export interface CalibrateOptions {
   readonly software?: Readonly<Record<string, string>>
 }
 
-const warmupSteps = 2
+const warmupRounds = 1
+/** Steps of a turn. The first is not counted: it finds caches as the experiment before it has left them. */
+const stepsPerTurn = 3
 const leastRounds = 3
 
 /**
  * Times what the steps of some programs are made of, on this machine, and not the programs: every task alone (see
  * `taskPrograms`), messages and collectives of their sizes among ranks that do nothing else, moves, and what a step takes
  * around all that. Tasks that several programs have are one entry. Everything is run by the local engine itself, which
- * gives the times of its instructions; experiments take turns, step by step, so that each is spread over the whole time,
+ * gives the times of its instructions; experiments take turns of a few steps, so that each is spread over the whole time,
  * and what counts is the median. Inputs are the same in every calibration.
  *
  * Figures are of use where nothing else wants the cores.
@@ -85,7 +87,7 @@ export async function calibrate(
 /** Returns the seconds of a step before its first and after its last instruction. */
 async function runInTurns(
   experiments: readonly Experiment<unknown>[],
-  { rounds = 20, seconds = 60, onProgress, shouldStop }: CalibrateOptions,
+  { rounds = 12, seconds = 60, onProgress, shouldStop }: CalibrateOptions,
 ): Promise<number> {
   const engines: Engine[] = []
   const around: number[] = []
@@ -94,21 +96,27 @@ async function runInTurns(
     for (const { program } of experiments)
       engines.push(await createLocalEngine(program, { trace: true, noise: true }))
     const began = performance.now()
-    for (let round = -warmupSteps; round < rounds; round++) {
+    for (let round = -warmupRounds; round < rounds; round++) {
       const spent = (performance.now() - began) / 1000
       if (round >= leastRounds && spent > seconds) break
       for (const [index, engine] of engines.entries()) {
-        if (shouldStop?.() === true) throw stoppedError()
-        const started = performance.now()
-        const { trace } = await engine.step(inputs[index]!)
-        const whole = (performance.now() - started) / 1000
-        if (round < 0) continue
-        const times = timesOf(trace!)
-        experiments[index]!.note(times)
-        around.push(Math.max(0, whole - span(times)))
+        for (let step = 0; step < stepsPerTurn; step++) {
+          if (shouldStop?.() === true) throw stoppedError()
+          const started = performance.now()
+          const { trace } = await engine.step(inputs[index]!)
+          const whole = (performance.now() - started) / 1000
+          if (round < 0 || step === 0) continue
+          const times = timesOf(trace!)
+          experiments[index]!.note(times)
+          around.push(Math.max(0, whole - span(times)))
+        }
+        const turns = (round + warmupRounds) * engines.length + index + 1
+        const done = Math.max(
+          turns / ((rounds + warmupRounds) * engines.length),
+          Math.min(1, spent / seconds),
+        )
+        onProgress?.(done, `round ${Math.max(0, round) + 1} of ${rounds}`)
       }
-      const done = Math.max((round + warmupSteps + 1) / (rounds + warmupSteps), Math.min(1, spent / seconds))
-      onProgress?.(done, `round ${Math.max(0, round + 1)} of ${rounds}`)
     }
   } finally {
     for (const engine of engines) await engine.stop()

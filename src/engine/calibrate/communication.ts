@@ -16,6 +16,8 @@ export interface Experiment<T> {
 }
 
 const anchorWeight = 1e-3
+/** How often a step goes through the list; the first time is not counted, for ranks come to it as they wake. */
+const turns = 8
 const productRows = 512
 
 /** Copies of messages into and out of channels, and how long a rank that sleeps takes to go on. */
@@ -35,23 +37,30 @@ export function transferExperiment(
     stream: streams.transfer,
     parts: [{ direction, transfer, value, peer }],
   })
+  const meetingPlaces = lists.map((list) => list.buffer(1, 'f32'))
   const meet = (): void => {
     const collective = ids++
-    for (const list of lists) list.code.push(reduction(collective, list.buffer(1, 'f32')))
+    lists.forEach((list, rank) => {
+      list.code.push(reduction(collective, meetingPlaces[rank]!))
+    })
   }
-  const places = messages.map(({ bytes }) => {
-    const transfer = ids++
+  const operandsOf = messages.map(({ bytes }) => {
     const elements = Math.max(1, Math.floor(bytes / 4))
-    const [sent, received] = [sender.buffer(elements, 'f32'), receiver.buffer(elements, 'f32')]
-    const place = { send: sender.code.length, receive: 0 }
-    sender.code.push(part('send', transfer, sent, 1))
-    // The message has come when the receive is posted.
-    meet()
-    place.receive = receiver.code.length
-    receiver.code.push(part('recv', transfer, received, 0))
-    meet()
-    return place
+    return { sent: sender.buffer(elements, 'f32'), received: receiver.buffer(elements, 'f32') }
   })
+  const places = Array.from({ length: turns }, () =>
+    operandsOf.map(({ sent, received }, message) => {
+      const transfer = ids++
+      const send = sender.code.length
+      sender.code.push(part('send', transfer, sent, 1))
+      // The message has come when the receive is posted.
+      meet()
+      const receive = receiver.code.length
+      receiver.code.push(part('recv', transfer, received, 0))
+      meet()
+      return { message, send, receive }
+    }),
+  )
   // Long enough for the other to fall asleep.
   const operands = [receiver.matrix(productRows), receiver.matrix(productRows), receiver.matrix(productRows)]
   receiver.code.push({
@@ -69,12 +78,12 @@ export function transferExperiment(
   const receives = messages.map((): number[] => [])
   const delays: number[] = []
   return {
-    program: handmadeProgram(lists, [productTask(productRows)], messages.length + 1),
+    program: handmadeProgram(lists, [productTask(productRows)], 2),
     note: ([from, to]) => {
-      places.forEach(({ send, receive }, index) => {
-        push(sends[index]!, from?.get(send))
-        push(receives[index]!, to?.get(receive))
-      })
+      for (const { message, send, receive } of places.slice(1).flat()) {
+        push(sends[message]!, from?.get(send))
+        push(receives[message]!, to?.get(receive))
+      }
       const [slept, woke] = [from?.get(wakes.receive), to?.get(wakes.send)]
       if (slept !== undefined && woke !== undefined) delays.push(Math.max(0, slept.end - woke.end))
     },
@@ -98,7 +107,7 @@ export function collectiveExperiment(
   members: number,
 ): Experiment<readonly (readonly [CollectiveOperation, MeasuredCollective])[]> {
   const lists = Array.from({ length: members }, () => new RankList())
-  classes.forEach((one, collective) => {
+  classes.forEach((one, index) => {
     for (const list of lists) {
       const parts = one.parts.map(({ source, result, mode, inPlace }) => {
         const from = list.buffer(source, one.dtype)
@@ -111,7 +120,7 @@ export function collectiveExperiment(
       list.code.push({
         kind: 'collective',
         stream: streams.reduce,
-        collective,
+        collective: index,
         operation,
         group: 0,
         parts,
@@ -121,16 +130,17 @@ export function collectiveExperiment(
       })
     }
   })
+  for (const list of lists) list.repeat(turns)
   const seconds = classes.map((): number[] => [])
   return {
     program: handmadeProgram(lists, [], 1),
     note: (times) => {
-      classes.forEach((_, index) => {
-        const spans = times.flatMap((rank) => rank.get(index) ?? [])
-        if (spans.length < members) return
+      for (let place = classes.length; place < turns * classes.length; place++) {
+        const spans = times.flatMap((rank) => rank.get(place) ?? [])
+        if (spans.length < members) continue
         const begun = Math.max(...spans.map(({ start }) => start))
-        seconds[index]!.push(Math.max(...spans.map(({ end }) => end)) - begun)
-      })
+        seconds[place % classes.length]!.push(Math.max(...spans.map(({ end }) => end)) - begun)
+      }
     },
     result: () => {
       const points = new Map<CollectiveOperation, Point[]>()

@@ -30,6 +30,17 @@ export class RankList {
     return pool
   }
 
+  /** The list so many times, one behind the other; collectives get numbers of their own. */
+  repeat(times: number): void {
+    const once = [...this.code]
+    for (let turn = 1; turn < times; turn++)
+      this.code.push(
+        ...once.map((one) =>
+          one.kind === 'collective' ? { ...one, collective: one.collective + turn * once.length } : one,
+        ),
+      )
+  }
+
   role(rank: number, ranks: number): Role {
     return {
       name: `rank${rank}`,

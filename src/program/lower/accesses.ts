@@ -106,6 +106,13 @@ export class AccessTable {
     return this.actors.length
   }
 
+  /** The micro-batch of a value that has no other index; -1 for any other. */
+  microbatchOf(number: number): number {
+    return this.step.at(number) === absent && this.window.at(number) === absent
+      ? this.microbatch.at(number)
+      : absent
+  }
+
   valueOf(number: number): DagValue {
     const buffer = this.buffers[this.bufferOf.at(number)]!.name
     const microbatch = this.microbatch.at(number)

@@ -32,7 +32,7 @@ interface NodeCommon {
   /** In units of the schedule's latencies. */
   readonly latency: number
   /** Nodes it comes after, whatever it reads and writes. */
-  readonly after?: readonly number[]
+  readonly after: readonly number[] | undefined
 }
 
 export interface RunNode extends NodeCommon {
@@ -42,7 +42,7 @@ export interface RunNode extends NodeCommon {
   readonly task: Task
   /** How many of its accesses are reads. */
   readonly reads: number
-  readonly action?: Action
+  readonly action: Action | undefined
 }
 
 /** One value, from all replicas of an actor to all replicas of another, re-split over `data` where their counts differ. */
@@ -57,7 +57,7 @@ export interface CollectiveNode extends NodeCommon {
   readonly kind: 'collective'
   readonly stream: string
   readonly operation: CollectiveOperation
-  readonly reduce?: 'sum' | 'max'
+  readonly reduce: 'sum' | 'max' | undefined
   /** Name of a group of the program. */
   readonly group: string
   readonly members: readonly { readonly actor: number; readonly parts: readonly DagPart[] }[]
@@ -80,14 +80,16 @@ export interface MoveNode extends NodeCommon {
 export type DagNode = RunNode | TransferNode | CollectiveNode | MoveNode
 
 /** What passes add: with operands, of which the DAG keeps but the accesses (see `AccessTable`). */
-export type NewNode =
-  | (Omit<RunNode, 'id' | 'reads'> & {
+export type NewNode = { readonly after?: readonly number[] } & (
+  | (Omit<RunNode, 'id' | 'after' | 'reads' | 'action'> & {
       readonly reads: readonly DagOperand[]
       readonly writes: readonly DagWrite[]
+      readonly action?: Action
     })
-  | (Omit<TransferNode, 'id'> & { readonly source: DagValue; readonly destination: DagValue })
-  | Omit<CollectiveNode, 'id'>
-  | (Omit<MoveNode, 'id'> & { readonly value: DagValue })
+  | (Omit<TransferNode, 'id' | 'after'> & { readonly source: DagValue; readonly destination: DagValue })
+  | (Omit<CollectiveNode, 'id' | 'after' | 'reduce'> & { readonly reduce?: 'sum' | 'max' })
+  | (Omit<MoveNode, 'id' | 'after'> & { readonly value: DagValue })
+)
 
 /** A buffer before slots are counted. */
 export type DagBuffer = Omit<BufferSpec, 'pool'>
@@ -141,27 +143,26 @@ export class Dag {
   }
 }
 
-/** The node without its operands. */
+/** The node without its operands. All nodes of a kind have one shape: what walks them stays fast. */
 function kept(node: NewNode, id: number): DagNode {
-  const { stream, latency } = node
-  const after = node.after === undefined ? {} : { after: node.after }
+  const { stream, latency, after } = node
   switch (node.kind) {
     case 'run': {
       const { kind, actor, task, action } = node
-      const reads = node.reads.length
-      const run = { kind, id, actor, stream, task, reads, latency, ...after }
-      return action === undefined ? run : { ...run, action }
+      return { kind, id, stream, latency, after, actor, task, reads: node.reads.length, action }
     }
     case 'transfer': {
       const { kind, from, to } = node
-      return { kind, id, from, to, stream, latency, ...after }
+      return { kind, id, stream, latency, after, from, to }
     }
     case 'move': {
       const { kind, actor, direction, port } = node
-      return { kind, id, actor, direction, port, stream, latency, ...after }
+      return { kind, id, stream, latency, after, actor, direction, port }
     }
-    case 'collective':
-      return { ...node, id }
+    case 'collective': {
+      const { kind, operation, reduce, group, members } = node
+      return { kind, id, stream, latency, after, operation, reduce, group, members }
+    }
   }
 }
 

@@ -43,6 +43,8 @@ export class RoleEmitter {
   private readonly streams: ReadonlyMap<string, number>
   private readonly buffers: ReadonlyMap<string, number>
   private readonly values: (Omit<ValueInstance, 'slot'> & { slot: number })[] = []
+  /** Index into `buffers`, by number in the access table; -1 before the first use. */
+  private readonly bufferIds: Int32Array
   /** Index into `values`, by number in the access table; -1 before the first use. */
   private readonly valueIds: Int32Array
   private readonly peers = new Table<Peer>(({ pipeline, axes }) =>
@@ -62,6 +64,7 @@ export class RoleEmitter {
     this.context = context
     const { first, value, kind, actor, buffer } = context.dag.accesses
     this.columns = { first, value, kind, actor, buffer }
+    this.bufferIds = new Int32Array(context.dag.accesses.buffers.length).fill(-1)
     this.valueIds = new Int32Array(context.dag.accesses.values).fill(-1)
     this.streams = new Map(context.streams.map(({ name }, index) => [name, index]))
     const names = context.dag.buffers[context.actor]!.keys()
@@ -232,17 +235,28 @@ export class RoleEmitter {
     return this.value(this.columns.value[access]!)
   }
 
+  /** Index of a buffer of the access table among those of the role. */
+  private bufferOf(number: number): number {
+    const known = this.bufferIds[number]!
+    if (known >= 0) return known
+    const { name } = this.context.dag.accesses.buffers[number]!
+    const buffer = this.buffers.get(name)
+    if (buffer === undefined) throw internalError(`no buffer ${name} on actor ${this.context.actor}`)
+    this.bufferIds[number] = buffer
+    return buffer
+  }
+
   /** Index of a value of the access table among those of the role. */
   private value(number: number): number {
     const known = this.valueIds[number]!
     if (known >= 0) return known
-    const { buffer: name, microbatch, step, window } = this.context.dag.accesses.valueOf(number)
-    const buffer = this.buffers.get(name)
-    if (buffer === undefined) throw internalError(`no buffer ${name} on actor ${this.context.actor}`)
+    const { accesses } = this.context.dag
+    const buffer = this.bufferOf(this.columns.buffer[number]!)
     this.valueIds[number] = this.values.length
     // Slots follow when all instructions are there.
-    if (microbatch !== undefined && step === undefined && window === undefined)
-      return this.values.push({ buffer, microbatch, slot: 0 }) - 1
+    const only = accesses.microbatchOf(number)
+    if (only >= 0) return this.values.push({ buffer, microbatch: only, slot: 0 }) - 1
+    const { microbatch, step, window } = accesses.valueOf(number)
     return (
       this.values.push({
         buffer,

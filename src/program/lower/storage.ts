@@ -22,8 +22,18 @@ export interface Storage {
 
 /** Every replica has all of its stages' parameters and gradients all the time. */
 export const wholeStorage: Storage = {
-  parameters: (home) => ({ buffer: names.parameters(home), step: 0 }),
-  gradients: (home) => ({ buffer: names.gradients(home) }),
+  parameters: once((home) => ({ buffer: names.parameters(home), step: 0 })),
+  gradients: once((home) => ({ buffer: names.gradients(home) })),
+}
+
+/** Every run of a stage names the same values: each is made once. */
+function once(make: (home: number) => DagValue): (home: number) => DagValue {
+  const made = new Map<number, DagValue>()
+  return (home) => {
+    const value = made.get(home) ?? make(home)
+    made.set(home, value)
+    return value
+  }
 }
 
 /** Parameters are gathered, and gradients add up, for the window that an action stands in (see windows.ts of schedules). */

@@ -22,9 +22,11 @@ export function lowerTransfers(
       const readers = consumers(stages, name).map((stage) => stages[stage]!)
       // Integers have no cotangent, and a backward may not depend on one.
       const returns = producer.tasks.B.inputs.some((input) => input.name === `d.${name}`)
+      const targets = new Set(readers.map(({ actor }) => actor))
+      targets.delete(producer.actor)
       const back = method === 'infer' || !returns ? undefined : cotangents(dag, producer, readers, name)
       for (let microbatch = 0; microbatch < microbatches; microbatch++) {
-        forward(dag, producer, readers, name, microbatch)
+        for (const to of targets) forward(dag, producer.actor, to, name, microbatch)
         if (back !== undefined) backward(dag, producer, back, microbatch)
       }
     }
@@ -74,27 +76,9 @@ function backward(dag: Dag, producer: StageInfo, { arrive, sum }: Cotangents, mi
   })
 }
 
-function forward(
-  dag: Dag,
-  producer: StageInfo,
-  readers: readonly StageInfo[],
-  name: string,
-  microbatch: number,
-): void {
-  const sent = new Set<number>([producer.actor])
-  for (const reader of readers) {
-    if (sent.has(reader.actor)) continue
-    sent.add(reader.actor)
-    dag.add({
-      kind: 'transfer',
-      stream: 'forward',
-      from: producer.actor,
-      to: reader.actor,
-      source: { buffer: name, microbatch },
-      destination: { buffer: name, microbatch },
-      latency: 0,
-    })
-  }
+function forward(dag: Dag, from: number, to: number, name: string, microbatch: number): void {
+  const value = { buffer: name, microbatch }
+  dag.add({ kind: 'transfer', stream: 'forward', from, to, source: value, destination: value, latency: 0 })
 }
 
 function outputType(graph: Graph, name: string): TensorType {

@@ -1,8 +1,12 @@
+import { elementCount } from '../../graph/index.ts'
 import { operandElements } from '../accesses.ts'
 import { columnAccess, columnKinds, visitColumnAccesses } from '../columnAccesses.ts'
 import type { Region } from '../types.ts'
 import type { RoleView } from './finding.ts'
 import { PairList, type Pairs } from './meetings.ts'
+
+/** Of a value without a buffer. */
+const none: Region = { start: 0, end: 1 }
 
 /** Who wrote and who read a slot, as far as it still matters: instruction, first element, end, one after the other. */
 interface Slot {
@@ -17,7 +21,7 @@ interface Slot {
 export function memoryEdges({ role, code, values }: RoleView): Pairs {
   const edges = new PairList()
   const slots = Array.from({ length: values.slots }, (): Slot => ({ writes: [], reads: [] }))
-  const whole = role.values.map((_, value) => operandElements(role, { value }))
+  const whole = role.buffers.map(({ shape }): Region => ({ start: 0, end: elementCount(shape) }))
   // Latest instruction that was put after each.
   const follower = new Int32Array(code.length).fill(-1)
   let index = 0
@@ -33,7 +37,8 @@ export function memoryEdges({ role, code, values }: RoleView): Pairs {
   const visit = (value: number, region: number, access: number): void => {
     const slot = slots[values.slot[value] ?? -1]
     if (slot === undefined) return
-    const range = region < 0 ? whole[value]! : operandElements(role, { value, region })
+    const range =
+      (region < 0 ? whole[values.buffer[value]!] : operandElements(role, { value, region })) ?? none
     follow(slot.writes, range)
     if (access === columnAccess.read) {
       slot.reads.push(index, range.start, range.end)
@@ -53,7 +58,7 @@ function dropCovered(touches: number[], { start, end }: Region): void {
   let kept = 0
   for (let touch = 0; touch < touches.length; touch += 3) {
     if (touches[touch + 1]! >= start && touches[touch + 2]! <= end) continue
-    touches.copyWithin(kept, touch, touch + 3)
+    if (kept < touch) for (let field = 0; field < 3; field++) touches[kept + field] = touches[touch + field]!
     kept += 3
   }
   touches.length = kept

@@ -53,11 +53,12 @@ export class RoleView {
       firstSlot.push(slots)
       slots += Math.max(0, pool.slots)
     }
-    // Of those that no pool has.
+    // A hostile program has more slots than values: those are numbered as they are used, and so are those no pool has.
+    if (slots > values.length) slots = 0
     const others = new Map<string, number>()
     const slotOf = ({ buffer, slot: own }: ValueInstance): number => {
       const pool = buffers[buffer]?.pool ?? -1
-      if (own >= 0 && own < (pools[pool]?.slots ?? 0)) return firstSlot[pool]! + own
+      if (slots > 0 && own >= 0 && own < (pools[pool]?.slots ?? 0)) return firstSlot[pool]! + own
       const key = `${pool}:${own}`
       const number = others.get(key) ?? slots + others.size
       others.set(key, number)

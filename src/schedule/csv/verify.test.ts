@@ -123,6 +123,11 @@ describe('communication', () => {
     expect(verifyCommunication(communication!)).toHaveLength(2)
   })
 
+  it('finds a circle where reductions are missing too', () => {
+    const codes = verify('0F0,0RECV_B0,0SEND_F0,0B0', '1RECV_F0,1F0,1B0,1SEND_B0').map(({ code }) => code)
+    expect(codes).toEqual(['SCHEDULE_DEADLOCK', 'SCHEDULE_DEADLOCK', 'SCHEDULE_MISSING', 'SCHEDULE_MISSING'])
+  })
+
   it('finds sends between the same two actors received in another order', () => {
     const findings = verify(
       '0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD',

@@ -37,20 +37,24 @@ export function verifyCommunication(
   if (compute.length > 0)
     return compute.map((finding) => ({ hint: 'places and steps count computations only', ...finding }))
   const { found, messages } = findTransfers(schedule, limit)
-  found.push(...findStageActions(schedule, options.letters ?? 'current', limit))
   if (found.length === 0) found.push(...findDisorder(schedule, messages))
-  if (found.length > 0) return found.slice(0, limit)
+  if (found.length === 0) found.push(...findDeadlocks(schedule, messages))
+  return [...found, ...findStageActions(schedule, options.letters ?? 'current', limit)].slice(0, limit)
+}
+
+/** Who waits for whom for ever, of transfers that match and arrive in order; gathers and reductions wait for nobody. */
+function findDeadlocks(schedule: Schedule, messages: readonly Message[]): ScheduleFinding[] {
   const rendezvous = findDeadlock(schedule, messages, 'rendezvous')
   if (rendezvous === undefined) return []
   const buffers = fewestBuffers(schedule, messages)
-  if (buffers !== undefined)
-    return [
-      {
-        ...rendezvous,
-        hint: `with ${buffers} buffered ${buffers === 1 ? 'send' : 'sends'} from each actor to each other it runs; or receive earlier`,
-      },
-    ]
-  return [rendezvous, findDeadlock(schedule, messages, Number.POSITIVE_INFINITY)!].slice(0, limit)
+  if (buffers === undefined)
+    return [rendezvous, findDeadlock(schedule, messages, Number.POSITIVE_INFINITY)!]
+  return [
+    {
+      ...rendezvous,
+      hint: `with ${buffers} buffered ${buffers === 1 ? 'send' : 'sends'} from each actor to each other it runs; or receive earlier`,
+    },
+  ]
 }
 
 function findRange({ stages, microbatches, actors }: Schedule): ScheduleFinding[] {

@@ -26,8 +26,8 @@ export function findStageActions(schedule: Schedule, letters: CsvLetters, limit:
   const gathers = has(['UNSHARD', 'RESHARD'])
   const reduces = letters === 'current' || has(['REDUCE_GRAD'])
   const found: ScheduleFinding[] = []
-  const add = (finding: ScheduleFinding): void => {
-    if (found.length < limit) found.push(finding)
+  const add = (finding: () => ScheduleFinding): void => {
+    if (found.length < limit) found.push(finding())
   }
   for (const actor of schedule.actors.keys()) checkActor(schedule, actor, { gathers, reduces }, add)
   return found
@@ -37,7 +37,7 @@ function checkActor(
   schedule: Schedule,
   actor: number,
   rules: { readonly gathers: boolean; readonly reduces: boolean },
-  add: (finding: ScheduleFinding) => void,
+  add: (finding: () => ScheduleFinding) => void,
 ): void {
   const states = new Map<number, StageState>()
   const stateOf = (stage: number): StageState => {
@@ -55,7 +55,7 @@ function checkActor(
     what: string,
     waitsFor?: Action,
   ): void =>
-    add({
+    add(() => ({
       code,
       message: `${formatCsvEntry(action)} at place ${index} of actor ${actor} ${what}`,
       action,
@@ -67,7 +67,7 @@ function checkActor(
             waitsFor,
             grid: drawGrid(schedule, [{ actor, index, action, waitsFor, place: undefined }], formatCsvEntry),
           }),
-    })
+    }))
   const stageAction = (phase: string, stage: number): Action => ({ phase, stage, microbatch: 0 })
   for (const [index, entry] of schedule.actors[actor]!.entries())
     for (const action of entryActions(entry)) {
@@ -117,12 +117,12 @@ function checkActor(
   const last = schedule.actors[actor]!.length - 1
   for (const [stage, state] of states) {
     const missing = (phase: string, why: string): void =>
-      add({
+      add(() => ({
         code: 'SCHEDULE_MISSING',
         message: `${formatCsvEntry(stageAction(phase, stage))} is missing from actor ${actor}: ${why}`,
         action: stageAction(phase, stage),
         actor,
-      })
+      }))
     if (state.gathered && rules.gathers)
       missing('RESHARD', `gathered at place ${state.since}, held after place ${last}`)
     if (rules.reduces && state.reduced === undefined)

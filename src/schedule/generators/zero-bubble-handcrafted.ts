@@ -1,6 +1,7 @@
 import type { ScheduleGenerator } from '../generator.ts'
-import { actorCount, distanceToEnd, sharedActor } from '../stage-graph.ts'
+import { actorCount, distanceToEnd } from '../stage-graph.ts'
 import type { Action, Schedule, StageGraph } from '../types.ts'
+import { refuseSharedActor } from './alternate.ts'
 
 /** ZB-H1: the warm-up of 1F1B, and as many activations on every stage as 1F1B has on the first. */
 export const zeroBubbleH1: ScheduleGenerator = handcrafted(
@@ -59,12 +60,7 @@ function handcrafted(depth: 1 | 2, name: string, summary: string): ScheduleGener
     summary,
     source: 'Qi et al. 2023, Zero Bubble Pipeline Parallelism, section 2.2 and table 2',
     parameters: {},
-    refuse(graph) {
-      const actor = sharedActor(graph)
-      return actor === undefined
-        ? undefined
-        : `it needs each stage on an actor of its own, and actor ${actor} has several`
-    },
+    refuse: refuseSharedActor,
     generate: (graph) => handcraftedSchedule(graph, depth),
     closedForms: {
       peakActivations: (_actor, { actors, microbatches }) => Math.min(depth * (actors - 1) + 1, microbatches),

@@ -1,7 +1,8 @@
-import { entryActions } from '../actions.ts'
 import type { ScheduleGenerator, ScheduleParameters, StageCosts } from '../generator.ts'
-import { distanceToEnd, sharedActor } from '../stage-graph.ts'
+import { peakHeld } from '../held.ts'
+import { distanceToEnd } from '../stage-graph.ts'
 import type { Schedule, StageGraph } from '../types.ts'
+import { refuseSharedActor } from './alternate.ts'
 import { scheduleFromOrders } from './list-schedule.ts'
 import { searchListSchedule, shortestSchedule } from './search.ts'
 import { handcraftedSchedule } from './zero-bubble-handcrafted.ts'
@@ -48,12 +49,7 @@ function searching(name: string, factor: number, summary: string): ScheduleGener
         default: 'half',
       },
     },
-    refuse(graph) {
-      const actor = sharedActor(graph)
-      return actor === undefined
-        ? undefined
-        : `it needs each stage on an actor of its own, and actor ${actor} has several`
-    },
+    refuse: refuseSharedActor,
     generate: (graph, parameters, costs) => searchSchedule(graph, parameters, costs, factor),
     closedForms: { peakActivations: () => undefined, makespan: () => undefined },
   }
@@ -69,28 +65,12 @@ function searchSchedule(
   const kept = keptShares[String(parameters['kept'])] ?? 100
   const given = parameters['memory']
   const activations = typeof given === 'number' ? given : factor * (Math.max(...distanceToEnd(graph)) + 1)
-  const limit = activations * 100
-  const found = searchListSchedule({ graph, costs, limit, kept })
+  const found = searchListSchedule({ graph, costs, limit: activations * 100, kept })
   const schedules = [
     ...(found === undefined ? [] : [scheduleFromOrders(graph, found.orders)]),
     ...([1, 2] as const)
       .map((depth) => handcraftedSchedule(graph, depth))
-      .filter((schedule) => heldPeak(schedule, kept) <= limit),
+      .filter((schedule) => Math.max(...peakHeld(schedule, kept)) <= activations),
   ]
   return shortestSchedule(schedules, graph, costs)
-}
-
-/** Most that an actor holds at once, in hundredths of an activation. */
-function heldPeak(schedule: Schedule, kept: number): number {
-  const effects: Readonly<Record<string, number>> = { F: 100, I: kept - 100, W: -kept, B: -100 }
-  let peak = 0
-  for (const entries of schedule.actors) {
-    let held = 0
-    for (const entry of entries)
-      for (const { phase } of entryActions(entry)) {
-        held += effects[phase] ?? 0
-        peak = Math.max(peak, held)
-      }
-  }
-  return peak
 }
