@@ -111,6 +111,30 @@ function withList(
   return { ...schedule, actors: schedule.actors.with(actor, change(schedule.actors[actor]!)) }
 }
 
+/** Units of two micro-batches, for all actions or for some. */
+function withUnits(schedule: Schedule, choose: Choose): Schedule {
+  const share = choose(3)
+  const unit = (action: Action): Action =>
+    choose(2) < share ? { ...action, unit: Math.floor(action.microbatch / 2) } : action
+  return {
+    ...schedule,
+    actors: schedule.actors.map((list) => list.map((entry) => ('pair' in entry ? entry : unit(entry)))),
+  }
+}
+
+/** Some neighbours that do not need each other as pairs. */
+function withPairs(schedule: Schedule, choose: Choose): Schedule {
+  let paired = schedule
+  for (let attempt = 0; attempt < 4; attempt++) {
+    const [actor, at] = somewhere(paired, choose)
+    const [first, second] = paired.actors[actor]!.slice(at, at + 2)
+    if (first === undefined || second === undefined || 'pair' in first || 'pair' in second) continue
+    const changed = withList(paired, actor, (list) => list.toSpliced(at, 2, { pair: [first, second] }))
+    if (validateSchedule(changed).length === 0) paired = changed
+  }
+  return paired
+}
+
 describe('random schedules', () => {
   it('are accepted, and read back from their text', () => {
     fc.assert(
@@ -155,7 +179,10 @@ describe('random schedules', () => {
 
   const expected = new Map<string, Promise<StepRecord[]>>()
 
-  async function differences(schedule: Schedule): Promise<readonly string[]> {
+  async function differences(
+    schedule: Schedule,
+    more: Readonly<Record<string, unknown>> = {},
+  ): Promise<readonly string[]> {
     const compiled = compilePlan({
       meshwright: 1,
       model: `gpt:layers=${schedule.stages},hidden=8,heads=2,context=4,vocab=16,mlp=8`,
@@ -165,6 +192,7 @@ describe('random schedules', () => {
       dtype: 'f64',
       learningRate: { kind: 'constant', peak: 0.01 },
       clip: 0.05,
+      ...more,
     })
     const engine = createEmulator(programOf(compiled))
     try {
@@ -196,6 +224,36 @@ describe('random schedules', () => {
         expect(await differences(schedule)).toEqual([])
       }),
       { numRuns: full ? 300 : 25 },
+    )
+  })
+
+  it('with units and pairs, under any ZeRO and recomputation, train as serial training does', async () => {
+    const mode = fc.constantFrom('action', 'unit', 'step')
+    const zeros = fc.oneof(
+      fc.record({ stage: fc.constant(1) }),
+      fc.record({ stage: fc.constant(2), reduce: mode }),
+      fc.record({
+        stage: fc.constant(3),
+        gather: mode,
+        reduce: mode,
+        prefetch: fc.boolean(),
+        keepLast: fc.boolean(),
+      }),
+    )
+    await fc.assert(
+      fc.asyncProperty(
+        schedules,
+        zeros,
+        fc.constantFrom('none', 'attention', 'full'),
+        fc.infiniteStream(fc.nat(1_000_000)),
+        async (schedule, zero, recompute, stream) => {
+          const choose = chooser(stream)
+          const grouped = withPairs(withUnits(schedule, choose), choose)
+          const pipeline = schedule.actors.length
+          expect(await differences(grouped, { mesh: { pipeline, data: 2 }, zero, recompute })).toEqual([])
+        },
+      ),
+      { numRuns: full ? 200 : 15 },
     )
   })
 

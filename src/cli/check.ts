@@ -35,7 +35,10 @@ async function check(file: string | undefined, flags: CheckFlags): Promise<void>
   const { reportCheck } = await import('./checkReport.ts')
   const { loadPlan } = await import('./setup.ts')
   try {
-    const report = await checkPlan(await loadPlan(file, flags), { run: flags.run === true, steps: flags.steps })
+    const report = await checkPlan(await loadPlan(file, flags), {
+      run: flags.run === true,
+      steps: flags.steps,
+    })
     for (const notice of report.model.notices) process.stderr.write(`${paint.yellow('note')} ${notice}\n`)
     reportCheck(report, flags.json === true)
     if (!report.ok) process.exitCode = exitCodes.findings

@@ -83,7 +83,7 @@ function runLines(run: RunReport): string[] {
     worst.index.length === 0 ? worst.name : `${worst.name}[${worst.index.join(', ')}]`,
   ])
   lines.push(
-    `plan against serial training in float64, ${run.steps} steps, equal to ${run.tolerance}:`,
+    `plan against serial training in float64, ${counted(run.steps, 'step')}, equal to ${run.tolerance}:`,
     ...table(['', 'what', 'tensors', 'worst', 'step', 'where'], rows),
   )
   for (const { kind, worst, equal } of run.differences)

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { Console } from 'node:console'
 import { Command, CommanderError } from 'commander'
 import { didYouMean, exitCodes, MeshwrightError } from '../base/index.ts'
 import { accuracyCommand } from './accuracy.ts'
@@ -79,5 +80,8 @@ for (const stream of [process.stdout, process.stderr])
     if (process.listenerCount('SIGINT') > 0) process.emit('SIGINT')
     else process.exit(exitCodes.ok)
   })
+
+// Results alone go to standard output: what the module of a schedule prints is none.
+globalThis.console = new Console(process.stderr)
 
 await main(process.argv)

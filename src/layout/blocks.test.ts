@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { layoutOf, meshes, uneven, uses } from '../../test/support/layouts.ts'
+import { layoutOf, meshes, shapes, uses } from '../../test/support/layouts.ts'
 import { elementCount } from '../graph/index.ts'
 import {
   allCoordinates,
@@ -19,7 +19,7 @@ import {
   sameHolders,
 } from './index.ts'
 
-const cases = fc.record({ mesh: meshes, shape: uneven, drawn: uses(true) })
+const cases = fc.record({ mesh: meshes, shape: shapes, drawn: uses(true) })
 
 describe('blocks', () => {
   it('are cut by the outer axis first, each part by the next, the first ones larger', () => {

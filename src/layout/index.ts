@@ -38,7 +38,15 @@ export {
   inputLayouts,
   outputLayouts,
 } from './rules/assignment.ts'
-export { type OpPlan, type OpPlanRequest, opPlans, signatureOf, type TypedOp } from './rules/choose.ts'
+export { type OpPlan, type OpPlanRequest, opPlans } from './rules/choose.ts'
+export {
+  type CuttableOp,
+  cuttableOp,
+  type FlattenedProduct,
+  flattenedProducts,
+  type TypedOp,
+} from './rules/cuttable.ts'
+export { type DecomposedName, decompose } from './rules/decompose.ts'
 export { layoutRuleOf, layoutRules } from './rules/index.ts'
 export { addLocalOp, type StartValue } from './rules/local.ts'
 export type { LayoutRule, LayoutRules, OpSignature, TermRule } from './rules/notation.ts'

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { typedOp } from '../../test/support/layoutOps.ts'
+import { inferredOp } from '../../test/support/layoutOps.ts'
 import {
+  type CuttableOp,
   heldBlock,
   largestBlockShape,
   type Mesh,
@@ -9,7 +10,6 @@ import {
   printLayout,
   type Redistribution,
   redistribute,
-  type TypedOp,
 } from './index.ts'
 
 function product(
@@ -19,7 +19,7 @@ function product(
 ) {
   const attributes = { transposeA: transposed.a ?? false, transposeB: transposed.b ?? false, scale: 1 }
   const inputs = [left, right].map((shape) => ({ dtype: 'f64', shape }) as const)
-  return typedOp({ op: 'matmul', attributes, inputs })
+  return inferredOp({ op: 'matmul', attributes, inputs })
 }
 
 function describeMoves(moves: readonly (Redistribution | undefined)[]): string[] {
@@ -87,7 +87,7 @@ describe('Optimus: linears on q x q, everything cut both ways', () => {
   const both = parseLayout('[row | column]')
 
   /** The paper's way of a product: which index the rows of the mesh cut, and which its columns. */
-  const summa = (node: TypedOp, mesh: Mesh, byRow: string, byColumn: string): number => {
+  const summa = (node: CuttableOp, mesh: Mesh, byRow: string, byColumn: string): number => {
     const plans = opPlans(node, { mesh, layouts: [both, both], wanted: [both] })
     const chosen = plans.find(({ assignment: { indices } }) => {
       return `${indices[byRow]}` === 'row' && `${indices[byColumn]}` === 'column'

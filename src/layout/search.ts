@@ -39,8 +39,8 @@ interface Place {
 
 /**
  * The steps from one layout to another that put the fewest elements on the wire of all ranks together, and of those the
- * fewest collectives (A*: Hart, Nilsson and Raphael 1968). The best known after many
- * layouts.
+ * fewest collectives (A*: Hart, Nilsson and Raphael, "A formal basis for the heuristic determination of minimum cost paths",
+ * 1968). Where there are too many layouts to look at, the best that was found.
  */
 export function cheapestSteps(from: Layout, goal: Goal): Step[] {
   const open = new Map<string, Place>()

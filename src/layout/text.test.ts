@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { layoutOf, meshes, uneven, uses } from '../../test/support/layouts.ts'
+import { layoutOf, meshes, shapes, uses } from '../../test/support/layouts.ts'
 import { makeLayout, parseLayout, printLayout } from './index.ts'
 
 describe('the text of a layout', () => {
@@ -16,7 +16,7 @@ describe('the text of a layout', () => {
 
   it('is read back', () => {
     fc.assert(
-      fc.property(meshes, uneven, uses(true), (mesh, shape, drawn) => {
+      fc.property(meshes, shapes, uses(true), (mesh, shape, drawn) => {
         const layout = layoutOf(drawn, shape, mesh)
         const text = printLayout(layout)
         expect(parseLayout(text)).toEqual(layout)

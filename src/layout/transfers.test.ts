@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { layoutOf, meshes, uneven, uses } from '../../test/support/layouts.ts'
+import { layoutOf, meshes, shapes, uses } from '../../test/support/layouts.ts'
 import { elementCount } from '../graph/index.ts'
 import {
   allCoordinates,
@@ -15,7 +15,7 @@ import {
 } from './index.ts'
 
 const drawn = fc.record({
-  shape: uneven,
+  shape: shapes,
   source: meshes,
   target: meshes,
   from: uses(false),

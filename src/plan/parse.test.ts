@@ -212,10 +212,7 @@ seed: 4294967295
       'schedule: { warmpu: b }',
       'PLAN_UNKNOWN_KEY 2:13 schedule.warmpu: unknown key "warmpu"; did you mean "warmup"?',
     ],
-    [
-      'schedule: { warmup: c }',
-      'PLAN_VALUE 2:21 schedule.warmup: expected one of a, b, got "c"',
-    ],
+    ['schedule: { warmup: c }', 'PLAN_VALUE 2:21 schedule.warmup: expected one of a, b, got "c"'],
     ['schedule: { file: 3 }', 'PLAN_VALUE 2:19 schedule.file: expected text, got 3'],
     [
       'schedule: { file: own.txt, name: gpipe }',

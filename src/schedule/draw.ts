@@ -63,9 +63,12 @@ export function drawTimeline(timing: ScheduleTiming, options: DrawOptions = {}):
   ]
 }
 
-/** The time at a column every eight characters or so. */
+/** The time at a column every eight characters or so; further apart where times are longer than that. */
 function drawScale(columns: number, width: number, unit: number): string {
-  const every = Math.ceil(8 / width)
+  let longest = 7
+  for (let column = 0; column < columns; column++)
+    longest = Math.max(longest, formatTime(column * unit).length)
+  const every = Math.ceil((longest + 1) / width)
   let scale = ''
   for (let column = 0; column < columns; column += every)
     scale += formatTime(column * unit).padEnd(width * every)

@@ -95,6 +95,8 @@ describe('drawTimeline', () => {
     ])
     const painted = drawTimeline(timing, { paint: (phase, text) => `<${phase}:${text}>` })
     expect(painted[2]).toContain('<F:F0-> <B:B0--->')
+    const long = timeSchedule(generateSchedule('gpipe', chainStages(2, 4)), { phases: { F: 1e11, B: 2e11 } })
+    expect(drawTimeline(long)[0]).toBe('time     0              500000000000   1000000000000')
     const cut = drawTimeline(timing, { maximumWidth: 20 })
     expect(cut.slice(1)).toEqual(['actor 0  F0-       ...', 'actor 1        F0- ...'])
   })

@@ -68,7 +68,7 @@ describe('validateSchedule', () => {
     expect(findings).toMatchObject([
       {
         code: 'SCHEDULE_ORDER',
-        message: '1B1 at place 1 of actor 1 needs 1F1, which comes later, at place 2 (1F1)',
+        message: '1B1 at place 1 of actor 1 needs 1F1, which comes later, at place 2',
         waitsFor: { phase: 'F', stage: 1, microbatch: 1 },
       },
     ])

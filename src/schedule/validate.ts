@@ -285,5 +285,6 @@ function findStuck(schedule: Schedule, blocked: readonly BlockedActor[]): Schedu
 
 function whereOnOwnActor(schedule: Schedule, { actor, index, place }: BlockedActor): string {
   if (place!.index === index) return 'which is in the same pair'
-  return `which comes later, at place ${place!.index} (${formatEntry(schedule.actors[actor]![place!.index]!)})`
+  const entry = schedule.actors[actor]![place!.index]!
+  return `which comes later, at place ${place!.index}${'pair' in entry ? ` (${formatEntry(entry)})` : ''}`
 }

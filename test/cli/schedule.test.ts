@@ -88,6 +88,21 @@ describe.concurrent('schedule', () => {
     expect(stdout).toBe('2\n')
   })
 
+  test('what a module prints is no result, and a drawing and a document do not share the output', async () => {
+    writeFileSync(
+      join(directory, 'talks.mjs'),
+      `export default ({ stages, microbatches, placement }) => {
+        console.log('hello')
+        return { stages, microbatches, placement, actors: placement.map((_, stage) => ['F', 'B'].flatMap((phase) =>
+          Array.from({ length: microbatches }, (_, microbatch) => ({ phase, stage, microbatch })))) }
+      }`,
+    )
+    const { stdout, stderr } = await meshwright(['schedule', 'check', './talks.mjs', '--json'], { directory })
+    expect([JSON.parse(stdout).ok, stderr]).toEqual([true, 'hello\n'])
+    const both = await meshwright(['schedule', 'compare', '1f1b', 'gpipe', '--svg', '--json'])
+    expect([both.code, both.stdout]).toEqual([2, ''])
+  })
+
   test('writes a text that is read back', async () => {
     const { stdout } = await meshwright(['schedule', 'show', 'own.txt', '--text'], { directory })
     expect(parseSchedule(stdout)).toEqual(parseSchedule(own))

@@ -8,6 +8,8 @@ import {
   type ValueId,
 } from '../../src/graph/index.ts'
 import {
+  cuttableOp,
+  flattenedProducts,
   type Layout,
   type Mesh,
   meshSize,
@@ -49,11 +51,24 @@ export function runByBlocks(
     values[value] = spread(data, type.shape, mesh, layoutOf(name, type.shape), random)
   }
   const typesOf = (ids: readonly ValueId[]) => ids.map((id) => graph.values[id]!.type)
-  for (const { op, attributes, inputs: ids, outputs } of graph.nodes) {
-    const node = { op, attributes, inputs: typesOf(ids), outputs: typesOf(outputs) }
+  const flattened = flattenedProducts(graph)
+  const needed = new Set(graph.outputs.map(({ value }) => value))
+  for (const [index, { inputs, outputs }] of [...graph.nodes.entries()].reverse())
+    if (outputs.some((output) => needed.has(output)))
+      for (const input of flattened.get(index)?.operands ?? inputs) needed.add(input)
+  for (const [index, { op, attributes, inputs, outputs }] of graph.nodes.entries()) {
+    if (!outputs.some((output) => needed.has(output))) continue
+    const product = flattened.get(index)
+    const ids = product?.operands ?? inputs
+    const node =
+      product?.op ?? cuttableOp({ op, attributes, inputs: typesOf(inputs), outputs: typesOf(outputs) })
     const layouts = ids.map((id) => values[id]!.layout)
     const plan = choose(opPlans(node, { mesh, layouts }))
+    // What was moved is there for the next op as well.
     const operands = ids.map((id, input) => move(plan.operands[input]!, values[id]!))
+    ids.forEach((id, input) => {
+      if (plan.operands[input]!.wireBytes > 0) values[id] = operands[input]!
+    })
     const results = computeByBlocks(node, operands, mesh, plan.assignment)
     outputs.forEach((id, output) => {
       values[id] = results[output]!

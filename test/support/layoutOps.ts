@@ -10,29 +10,29 @@ import {
   type Assignment,
   addLocalOp,
   blockShape,
+  type CuttableOp,
   canCut,
   commutes,
   coordinatesAt,
+  cuttableOp,
   heldBlock,
   indicesOf,
   inputLayouts,
   type Mesh,
   meshSize,
-  type OpSignature,
   outputLayouts,
   type PartialReduction,
-  signatureOf,
   type TypedOp,
 } from '../../src/layout/index.ts'
 import type { Spread } from './layoutExecutor.ts'
 
-export function typedOp(node: Pick<TypedOp, 'op' | 'attributes' | 'inputs'>): TypedOp {
-  return { ...node, outputs: ruleOf(node.op).infer(node.inputs, node.attributes) }
+export function inferredOp(node: Pick<TypedOp, 'op' | 'attributes' | 'inputs'>): CuttableOp {
+  return cuttableOp({ ...node, outputs: ruleOf(node.op).infer(node.inputs, node.attributes) })
 }
 
 /** Any valid assignment: `draw(n)` is a number below n. */
-export function drawAssignment(node: TypedOp, mesh: Mesh, draw: (below: number) => number): Assignment {
-  const signature = signatureOf(node)
+export function drawAssignment(node: CuttableOp, mesh: Mesh, draw: (below: number) => number): Assignment {
+  const { signature } = node
   const indices: Record<string, string[]> = {}
   const terms: Record<string, { rule: number; reduce: PartialReduction }> = {}
   for (const axis of [...mesh.axes].sort(() => draw(3) - 1)) {
@@ -54,12 +54,12 @@ export function drawAssignment(node: TypedOp, mesh: Mesh, draw: (below: number) 
 
 /** Computes an op on every rank from its blocks of the operands, which must lie as the assignment has them. */
 export function computeByBlocks(
-  node: TypedOp,
+  node: CuttableOp,
   operands: readonly Spread[],
   mesh: Mesh,
   assignment: Assignment,
 ): Spread[] {
-  const signature = signatureOf(node)
+  const { signature } = node
   const layouts = outputLayouts(signature, assignment)
   const needed = inputLayouts(signature, assignment)
   const results = node.outputs.map((): Tensor['data'][] => [])
@@ -83,7 +83,7 @@ export function computeByBlocks(
       const expected = blockShape(heldBlock(layouts[output]!, node.outputs[output]!.shape, mesh, own))
       const found = builder.type(value)
       if (found.dtype !== node.outputs[output]!.dtype || `${found.shape}` !== `${expected}`)
-        throw new Error(`${node.op} gives ${found.dtype}[${found.shape}] where [${expected}] is to be`)
+        throw new Error(`gives ${found.dtype}[${found.shape}] where [${expected}] is to be`)
       builder.output(`y${output}`, value)
     })
     const made = interpretGraph(builder.build({ keepInputs: true }), tensors)
@@ -98,5 +98,3 @@ export function computeByBlocks(
     blocks: results[output]!,
   }))
 }
-
-export type { OpSignature }

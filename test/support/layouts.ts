@@ -14,7 +14,10 @@ export const meshes: fc.Arbitrary<Mesh> = fc
   .array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 3 })
   .map((sizes) => ({ axes: sizes.map((size, index) => ({ name: names[index]!, size })) }))
 
-export const uneven: fc.Arbitrary<number[]> = fc.array(fc.integer({ min: 1, max: 9 }), { maxLength: 3 })
+/** Sizes that axes of 2, 3 and 4 divide, and sizes that they do not. */
+const sizes = fc.oneof({ weight: 2, arbitrary: fc.integer({ min: 1, max: 9 }) }, fc.constantFrom(8, 12, 16))
+
+export const shapes: fc.Arbitrary<number[]> = fc.array(sizes, { maxLength: 3 })
 
 export interface Uses {
   /** For each axis: a dim (modulo their number), or one of the other uses. */

@@ -38,6 +38,9 @@ export function compareCommand(): Command {
 }
 
 async function compare(names: readonly string[], flags: CompareFlags, command: Command): Promise<void> {
+  const drawn = flags.svg === true || flags.svg === '-'
+  if (drawn && flags.json === true)
+    command.error('error: --svg and --json both go to standard output: give --svg a file')
   const { readCostsFile, shareCosts } = await import('./costs.ts')
   const { measure, measuresDocument, measuresTable, tableLegend } = await import('./measures.ts')
   const { makeSchedule, readSubject } = await import('./subject.ts')
@@ -57,7 +60,7 @@ async function compare(names: readonly string[], flags: CompareFlags, command: C
   if (flags.svg !== undefined) {
     const { putSvg, scheduleSvg } = await import('./picture.ts')
     putSvg(scheduleSvg(measured, flags.costs === undefined ? 'units' : 'seconds', flags.theme), flags.svg)
-    if (flags.svg === true || flags.svg === '-') return
+    if (drawn) return
   }
   if (flags.json === true) {
     const document = { schemaVersion: 1, schedules: all.map(measuresDocument) }

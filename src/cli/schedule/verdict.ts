@@ -38,6 +38,9 @@ export type Finding = Omit<ScheduleFinding, 'code'> & {
   readonly code: ScheduleFinding['code'] | 'SCHEDULE_MODULE'
 }
 
+/** Most findings of a schedule: what follows is seldom of another kind. */
+export const findingLimit = 100
+
 /** Findings that say that something is not there, or not once, or not where it belongs. */
 const ofCompleteness: ReadonlySet<string> = new Set([
   'SCHEDULE_RANGE',
@@ -73,8 +76,8 @@ export async function verifySubject(
   const schedule = csv?.communication ?? made.schedule
   const findings =
     csv?.communication === undefined
-      ? validateSchedule(schedule)
-      : verifyCommunication(schedule, { letters: csv.letters })
+      ? validateSchedule(schedule, { limit: findingLimit })
+      : verifyCommunication(schedule, { letters: csv.letters, limit: findingLimit })
   const actions = actionCount(computePart(schedule))
   const complete = !findings.some(({ code }) => ofCompleteness.has(code))
   const stuck = findings.some(({ code }) => !ofCompleteness.has(code))

@@ -3,7 +3,7 @@ import { type Action, formatCsvEntry } from '../../schedule/index.ts'
 import { errorDocument } from '../errors.ts'
 import { counted } from '../format.ts'
 import { paint } from '../style.ts'
-import type { Finding, Verdict } from './verdict.ts'
+import { type Finding, findingLimit, type Verdict } from './verdict.ts'
 
 export function verdictLines(verdict: Verdict): string[] {
   const { source, findings, complete, runs } = verdict
@@ -14,6 +14,8 @@ export function verdictLines(verdict: Verdict): string[] {
   else if (complete !== null)
     lines.push(`${paint.dim('–')} ${runsSentence(verdict)} (only asked of a complete schedule)`)
   for (const finding of findings) lines.push('', ...findingLines(finding))
+  if (findings.length === findingLimit)
+    lines.push('', `these are the first ${findingLimit} findings; there may be more`)
   return lines
 }
 

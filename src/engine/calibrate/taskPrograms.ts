@@ -71,9 +71,13 @@ function isolate(
 ): { readonly role: Role; readonly classes: Map<number, TaskClass> } {
   const instructions = readInstructions(role.code)
   const known = classify(program, role, instructions)
-  const chosen = [...known.values()].flatMap(({ taskClass, runs }) =>
+  // Tasks by turns, as steps have them more or less: twice in a row, one would find its operands in the caches.
+  const lists = [...known.values()].map(({ taskClass, runs }) =>
     evenly(runs, mostRuns).map((run) => ({ run, taskClass })),
   )
+  const chosen = Array.from({ length: mostRuns }, (_, turn) =>
+    lists.flatMap((list) => list[turn] ?? []),
+  ).flat()
   const used = new Set(chosen.flatMap(({ run }) => [...run.reads, ...run.writes].map(({ value }) => value)))
   const code: Instruction[] = instructions.flatMap((one): Instruction[] =>
     one.kind === 'move' && one.direction === 'in' && used.has(one.value)

@@ -1,20 +1,11 @@
-import type { OpAttributes, OpName, TensorType } from '../../graph/index.ts'
+import type { TensorType } from '../../graph/index.ts'
 import { axesSize } from '../mesh.ts'
 import { type Redistribution, redistribute } from '../redistribute.ts'
 import { printLayout } from '../text.ts'
 import type { Layout, Mesh } from '../types.ts'
 import { type Assignment, inputLayouts, outputLayouts } from './assignment.ts'
+import type { CuttableOp } from './cuttable.ts'
 import { assignmentsFor } from './enumerate.ts'
-import { layoutRuleOf } from './index.ts'
-import type { OpSignature } from './notation.ts'
-
-/** An op with the types of its whole operands and results. */
-export interface TypedOp {
-  readonly op: OpName
-  readonly attributes: OpAttributes[OpName]
-  readonly inputs: readonly TensorType[]
-  readonly outputs: readonly TensorType[]
-}
 
 /** One way to compute an op on a mesh, from operands as they lie. */
 export interface OpPlan {
@@ -39,17 +30,12 @@ export interface OpPlanRequest {
   readonly wanted?: readonly (Layout | undefined)[]
 }
 
-export function signatureOf({ op, attributes, inputs, outputs }: TypedOp): OpSignature {
-  return layoutRuleOf(op).signature({ attributes, inputs, outputs })
-}
-
 /**
  * Ways to compute an op: each index cut as an operand has it, or as a wanted result has it, by all of those axes or the
  * outer ones only, or not at all; terms kept where the op passes them. The cheapest first, results included where they are
  * wanted in a layout; of equal ones that which cuts the work most.
  */
-export function opPlans(node: TypedOp, request: OpPlanRequest): OpPlan[] {
-  const signature = signatureOf(node)
+export function opPlans(op: CuttableOp, request: OpPlanRequest): OpPlan[] {
   const known = new Map<string, Redistribution>()
   const move = (type: TensorType, from: Layout, to: Layout): Redistribution => {
     const key = `${type.dtype} ${type.shape} ${printLayout(from)} ${printLayout(to)}`
@@ -57,9 +43,9 @@ export function opPlans(node: TypedOp, request: OpPlanRequest): OpPlan[] {
     known.set(key, found)
     return found
   }
-  return assignmentsFor(node, signature, request)
-    .filter((assignment) => reaches(outputLayouts(signature, assignment), request.wanted))
-    .map((assignment) => planOf(node, signature, request, assignment, move))
+  return assignmentsFor(op, request)
+    .filter((assignment) => reaches(outputLayouts(op.signature, assignment), request.wanted))
+    .map((assignment) => planOf(op, request, assignment, move))
     .sort((a, b) => a.wireBytes - b.wireBytes || b.parts - a.parts)
 }
 
@@ -72,18 +58,17 @@ function reaches(outputs: readonly Layout[], wanted: OpPlanRequest['wanted']): b
 }
 
 function planOf(
-  node: TypedOp,
-  signature: OpSignature,
+  { signature, ...op }: CuttableOp,
   { mesh, layouts, wanted }: OpPlanRequest,
   assignment: Assignment,
   move: (type: TensorType, from: Layout, to: Layout) => Redistribution,
 ): OpPlan {
   const needed = inputLayouts(signature, assignment, (input, axis) => layouts[input]!.varying.includes(axis))
-  const operands = needed.map((layout, input) => move(node.inputs[input]!, layouts[input]!, layout))
+  const operands = needed.map((layout, input) => move(op.inputs[input]!, layouts[input]!, layout))
   const outputs = outputLayouts(signature, assignment)
   const results = outputs.map((layout, output) => {
     const target = wanted?.[output]
-    return target === undefined ? undefined : move(node.outputs[output]!, layout, target)
+    return target === undefined ? undefined : move(op.outputs[output]!, layout, target)
   })
   return {
     assignment,

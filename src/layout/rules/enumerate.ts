@@ -1,21 +1,19 @@
 import type { Layout } from '../types.ts'
 import { type Assignment, canCut, commutes, indicesOf } from './assignment.ts'
-import type { OpPlanRequest, TypedOp } from './choose.ts'
+import type { OpPlanRequest } from './choose.ts'
+import type { CuttableOp } from './cuttable.ts'
 import type { OpSignature } from './notation.ts'
 
 /** Assignments that are compared for one op. Four indices with three cuts each are fewer. */
 const mostAssignments = 200
 
 /** Ways to cut an op that follow from how its operands lie and its results are wanted; all operands whole is one of them. */
-export function assignmentsFor(
-  node: TypedOp,
-  signature: OpSignature,
-  { mesh, layouts, wanted }: OpPlanRequest,
-): Assignment[] {
+export function assignmentsFor(op: CuttableOp, { mesh, layouts, wanted }: OpPlanRequest): Assignment[] {
+  const { signature } = op
   const varying = [...new Set(layouts.flatMap((layout) => layout.varying))].sort()
   const start: Assignment = { indices: {}, terms: {}, varying }
   const cuts = [...cutsSeen(signature.inputs, layouts), ...cutsSeen(signature.outputs, wanted ?? [])].map(
-    ({ index, axes }) => ({ index, axes, allowed: canCut(signature, node, mesh, index, axes) }),
+    ({ index, axes }) => ({ index, axes, allowed: canCut(signature, op, mesh, index, axes) }),
   )
   let found = [start]
   for (const index of indicesOf(signature)) {

@@ -2,8 +2,7 @@ import type { GraphBuilder, ValueId } from '../../graph/index.ts'
 import { heldBlock } from '../blocks.ts'
 import type { Block, Coordinates, Mesh } from '../types.ts'
 import { type Assignment, inputLayouts, outputLayouts } from './assignment.ts'
-import { signatureOf, type TypedOp } from './choose.ts'
-import { layoutRuleOf } from './index.ts'
+import type { CuttableOp } from './cuttable.ts'
 
 /** Where a rank's part of an index begins, as a value of its graph. */
 export type StartValue = (index: string, first: number) => ValueId
@@ -15,18 +14,20 @@ export type StartValue = (index: string, first: number) => ValueId
  */
 export function addLocalOp(
   builder: GraphBuilder,
-  node: TypedOp,
+  op: CuttableOp,
   operands: readonly ValueId[],
   mesh: Mesh,
   assignment: Assignment,
   own: Coordinates,
   startValue: StartValue,
 ): readonly ValueId[] {
-  const signature = signatureOf(node)
-  const blocksOf = (layouts: ReturnType<typeof inputLayouts>, types: TypedOp['inputs']): readonly Block[] =>
-    layouts.map((layout, at) => heldBlock(layout, types[at]!.shape, mesh, own))
-  const inputBlocks = blocksOf(inputLayouts(signature, assignment), node.inputs)
-  const outputBlocks = blocksOf(outputLayouts(signature, assignment), node.outputs)
+  const { signature } = op
+  const blocksOf = (
+    layouts: ReturnType<typeof inputLayouts>,
+    types: CuttableOp['inputs'],
+  ): readonly Block[] => layouts.map((layout, at) => heldBlock(layout, types[at]!.shape, mesh, own))
+  const inputBlocks = blocksOf(inputLayouts(signature, assignment), op.inputs)
+  const outputBlocks = blocksOf(outputLayouts(signature, assignment), op.outputs)
   const start = (index: string): ValueId | undefined => {
     if ((assignment.indices[index] ?? []).length === 0) return undefined
     for (const [names, blocks] of [
@@ -39,7 +40,5 @@ export function addLocalOp(
       }
     return undefined
   }
-  const { local } = layoutRuleOf(node.op)
-  if (local === undefined) return builder.op(node.op, operands, node.attributes)
-  return local({ ...node, builder, operands, inputBlocks, outputBlocks, start })
+  return op.local({ builder, operands, inputBlocks, outputBlocks, start })
 }

@@ -34,8 +34,8 @@ export interface SignatureContext<K extends OpName> {
   readonly outputs: readonly TensorType[]
 }
 
-/** What a rank's own form of an op may look at. Values are ids in `builder`'s graph. */
-export interface LocalContext<K extends OpName> extends SignatureContext<K> {
+/** What a rank's own form of an op is made of. Values are ids in `builder`'s graph. */
+export interface LocalOperands {
   readonly builder: GraphBuilder
   /** The rank's blocks of the operands. */
   readonly operands: readonly ValueId[]
@@ -47,6 +47,8 @@ export interface LocalContext<K extends OpName> extends SignatureContext<K> {
    */
   readonly start: (index: string) => ValueId | undefined
 }
+
+export type LocalContext<K extends OpName> = SignatureContext<K> & LocalOperands
 
 /** Everything that is to be known about how one op may be cut. */
 export interface LayoutRule<K extends OpName> {

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { compilePlan } from '../../../test/support/trainingCase.ts'
 import { bytesPerElement, elementCount } from '../../graph/index.ts'
 import {
+  bufferKind,
   collectivePayloadBytes,
   collectiveWireBytes,
   coordinatesOf,
@@ -136,6 +137,37 @@ describe('ZeRO', () => {
     expect(found['reduceScatter']!.calls).toBe(chunks * units)
     // Stages of unequal size pass: at no time more than two chunks are gathered, the next one while this one is used.
     expect(gatheredAtOnce(program)).toBeLessThanOrEqual(2)
+  })
+
+  // papers/01: 36 B h^2 / U elements a layer, times (D - 1) / D; to the element, with what is not of order h^2.
+  it.each([
+    { data: 4, unit: 2, microbatches: 6 },
+    { data: 2, unit: 4, microbatches: 4 },
+  ])('moves 36 B h^2 / U elements a layer: %o', ({ data, unit, microbatches }) => {
+    const hidden = 128
+    const elements = (layers: number): number => {
+      const model = `gpt:layers=${layers},hidden=${hidden},heads=2,context=8,vocab=31,tied=false`
+      const schedule = { name: 'zeropp', chunks: 2, unit }
+      const found = traffic(programOf({ data, microbatches, schedule, zero: 3, model }))
+      return found['allGather']!.elements + found['reduceScatter']!.elements
+    }
+    const layer = (elements(6) - elements(2)) / 4
+    expect(layer).toBe((3 * (12 * hidden ** 2 + 13 * hidden) * microbatches * (data - 1)) / unit / data)
+    const known = (36 * hidden ** 2 * microbatches * (data - 1)) / unit / data
+    expect(layer / known).toBeCloseTo(1 + 13 / 12 / hidden, 9)
+  })
+
+  it('says of shards that copies share what they are for', () => {
+    const zero = { stage: 3, shards: 2, replicas: 'sharded' }
+    const { buffers } = programOf({ data: 4, zero }).roles[0]!
+    const kindOf = (wanted: string): string => bufferKind(buffers.find(({ name }) => name === wanted)!)
+    expect(['p0', 'q0', 'g0', 'G0', 'a0'].map(kindOf)).toEqual([
+      'gatheredParameters',
+      'gatheredParameters',
+      'gradients',
+      'gradients',
+      'gradients',
+    ])
   })
 
   it('holds one gathered chunk without prefetch, two with it', () => {

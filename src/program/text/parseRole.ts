@@ -87,16 +87,23 @@ export function parseRole(reader: TextReader, declarations: Declarations): Role 
 /** Pools in the order of their first buffers: those that the text says, for other buffers those of the rule. */
 function assignDeclared(buffers: readonly DeclaredBuffer[]): BufferSpec[] {
   const ruled = buffers.filter(({ slots, shares }) => slots === undefined && shares === undefined)
-  const rule = assignPools(ruled.map(({ spec }) => spec))
-  /** For each buffer the first of its pool. */
+  const rule = assignPools(ruled.map(({ spec }) => spec)).values()
+  const firstOfRule = new Map<number, number>()
+  const numbers = new Map<number, number>()
   const firsts: number[] = []
-  buffers.forEach(({ slots, shares }, index) => {
-    if (shares !== undefined) firsts.push(firsts[shares]!)
-    else if (slots !== undefined) firsts.push(index)
-    else firsts.push(buffers.indexOf(ruled[rule.indexOf(rule[ruled.indexOf(buffers[index]!)]!)]!))
+  return buffers.map(({ spec, slots, shares }, index) => {
+    let first = index
+    if (shares !== undefined) first = firsts[shares]!
+    else if (slots === undefined) {
+      const pool = rule.next().value!
+      first = firstOfRule.get(pool) ?? index
+      firstOfRule.set(pool, first)
+    }
+    firsts.push(first)
+    const number = numbers.get(first) ?? numbers.size
+    numbers.set(first, number)
+    return { ...spec, pool: number }
   })
-  const numbers = [...new Set(firsts)]
-  return buffers.map(({ spec }, index) => ({ ...spec, pool: numbers.indexOf(firsts[index]!) }))
 }
 
 /** `pipeline=0 data%3=1 named last` */

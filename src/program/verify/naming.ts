@@ -82,11 +82,20 @@ export const bufferKinds = [
 ] as const
 export type BufferKind = (typeof bufferKinds)[number]
 
-export function bufferKind({ name, state }: { readonly name: string; readonly state?: boolean }): BufferKind {
+export function bufferKind({
+  name,
+  state,
+  pack,
+}: {
+  readonly name: string
+  readonly state?: boolean
+  readonly pack?: unknown
+}): BufferKind {
   const base = splitStageBuffer(name)?.base
   if (state === true) return base === 'w' ? 'parameters' : 'optimizerState'
-  if (base === 'p') return 'gatheredParameters'
-  if (base === 'g' || base === 'G') return 'gradients'
+  const isPack = pack !== undefined
+  if (base === 'p' || (base === 'q' && isPack)) return 'gatheredParameters'
+  if (base === 'g' || base === 'G' || (base === 'a' && isPack)) return 'gradients'
   if (/^[hrk]\d+\.\d+$/.test(name)) return 'residuals'
   if (cotangentOf(name) !== undefined) return 'cotangents'
   return crossingOf(name) === undefined ? 'other' : 'activations'

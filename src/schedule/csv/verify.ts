@@ -47,8 +47,7 @@ function findDeadlocks(schedule: Schedule, messages: readonly Message[]): Schedu
   const rendezvous = findDeadlock(schedule, messages, 'rendezvous')
   if (rendezvous === undefined) return []
   const buffers = fewestBuffers(schedule, messages)
-  if (buffers === undefined)
-    return [rendezvous, findDeadlock(schedule, messages, Number.POSITIVE_INFINITY)!]
+  if (buffers === undefined) return [rendezvous, findDeadlock(schedule, messages, Number.POSITIVE_INFINITY)!]
   return [
     {
       ...rendezvous,

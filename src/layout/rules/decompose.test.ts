@@ -1,0 +1,88 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { runByBlocks } from '../../../test/support/layoutGraph.ts'
+import { type OpCase, opCases } from '../../../test/support/opCases.ts'
+import { Numbers } from '../../../test/support/randomTensors.ts'
+import { type Graph, GraphBuilder, ruleOf, type Tensor } from '../../graph/index.ts'
+import { type DecomposedName, decompose, type Layout, type Mesh, makeLayout, printLayout } from '../index.ts'
+
+function decomposed({ op, attributes, inputs }: OpCase): Graph {
+  const builder = new GraphBuilder()
+  const values = inputs.map(({ type }, index) => builder.input(`x${index}`, 'activation', type))
+  for (const [index, value] of decompose(builder, op, attributes, values)!.entries())
+    builder.output(`y${index}`, value)
+  return builder.build({ keepInputs: true })
+}
+
+function named(inputs: readonly Tensor[]): Map<string, Tensor> {
+  return new Map(inputs.map((tensor, index) => [`x${index}`, tensor]))
+}
+
+/** The last dim cut by `tensor`, the first by `data` where there is room. */
+function cutLayout(shape: readonly number[], operand: number, isLabels: boolean): Layout {
+  return makeLayout(
+    shape.map((size, dim) => {
+      if (!isLabels && dim === shape.length - 1 && size >= 2) return ['tensor']
+      return dim === 0 && operand !== 1 && size >= 2 ? ['data'] : []
+    }),
+  )
+}
+
+describe('decompositions', () => {
+  const names: readonly DecomposedName[] = ['softmax', 'layerNorm', 'rmsNorm', 'crossEntropy']
+  const mesh: Mesh = {
+    axes: [
+      { name: 'data', size: 2 },
+      { name: 'tensor', size: 2 },
+    ],
+  }
+
+  it.each(names)('%s is the op, with its last dim cut', (op) => {
+    fc.assert(
+      fc.property(opCases[op]('f64') as fc.Arbitrary<OpCase>, (opCase) => {
+        const types = opCase.inputs.map(({ type }) => type)
+        const rule = ruleOf(op)
+        const outputs = rule.infer(types, opCase.attributes)
+        const expected = rule.reference(opCase.inputs, opCase.attributes, outputs)
+        const isLabels = (name: string): boolean => op === 'crossEntropy' && name === 'x1'
+        const run = runByBlocks(decomposed(opCase), named(opCase.inputs), mesh, {
+          layoutOf: (name, shape) => cutLayout(shape, Number(name.slice(1)), isLabels(name)),
+          choose: (plans) => plans[0]!,
+          random: () => 0,
+        })
+        expected.forEach(({ data }, output) => {
+          data.forEach((value, index) => {
+            expect(run.outputs.get(`y${output}`)![index]).toBeCloseTo(value, 9)
+          })
+        })
+      }),
+      { numRuns: 30 },
+    )
+  })
+
+  /** Megatron-LM's loss all-reduces a maximum, the label's logit and a sum for each row; here the second waits for the sum over rows. */
+  it('of a loss over a cut vocabulary all-reduces two numbers a row and never the logits', () => {
+    const [rows, classes, parts] = [6, 20, 4]
+    const line: Mesh = { axes: [{ name: 'tensor', size: parts }] }
+    const numbers = new Numbers(7)
+    const inputs = [numbers.floats('f64', [rows, classes], -2, 2), numbers.integers([rows], -1, classes - 1)]
+    const graph = decomposed({ op: 'crossEntropy', attributes: {}, inputs })
+    const moved: string[] = []
+    const run = runByBlocks(graph, named(inputs), line, {
+      layoutOf: (name) => makeLayout(name === 'x0' ? [[], ['tensor']] : [[]]),
+      choose: ([plan]) => {
+        for (const { steps } of plan!.operands)
+          for (const step of steps)
+            if (step.kind === 'allReduce') moved.push(`${step.kind} of ${printLayout(step.before)}`)
+            else expect(['slice', 'keepOne']).toContain(step.kind)
+        return plan!
+      },
+      random: () => 0,
+    })
+    expect(moved).toEqual([
+      'allReduce of [. | .] partial max tensor',
+      'allReduce of [. | .] partial sum tensor',
+    ])
+    expect(run.sentElements / parts).toBe(2 * 2 * ((parts - 1) / parts) * rows)
+  })
+})
