@@ -45,6 +45,8 @@ const node = {
   data: 8,
   flops: 312e12 * 0.5,
   memoryBytesPerSecond: 1.5e12,
+  /** Of 80 GB, what is left beside libraries and the allocator. */
+  memoryBytes: 70 * 2 ** 30,
   byteScale: 0.5,
 } as const
 
@@ -224,13 +226,14 @@ function compare(setting: Setting): Pair[] {
     process.stderr.write(typeof row === 'string' ? `left out: ${row}\n` : `${cells(row).join('  ')}\n`)
     return typeof row === 'string' ? [] : [row]
   })
+  const fitting = rows.filter(({ peakBytes }) => peakBytes <= node.memoryBytes)
   const fastest = (list: readonly Row[]): Row | undefined =>
     list.toSorted((a, b) => a.result.stepSeconds - b.result.stepSeconds)[0]
-  const pairs = rows
+  const pairs = fitting
     .filter(({ family }) => family === 'zeropp')
     .flatMap((zeropp): Pair[] => {
       const other = fastest(
-        rows.filter(({ family, peakBytes }) => family === '1f1b' && peakBytes <= zeropp.peakBytes),
+        fitting.filter(({ family, peakBytes }) => family === '1f1b' && peakBytes <= zeropp.peakBytes),
       )
       if (other === undefined) return []
       return [{ zeropp, other, gain: other.result.stepSeconds / zeropp.result.stepSeconds - 1 }]

@@ -46,7 +46,7 @@ export {
   flattenedProducts,
   type TypedOp,
 } from './rules/cuttable.ts'
-export { type DecomposedName, decompose } from './rules/decompose.ts'
+export { type DecomposedName, decompose, decomposeNodes } from './rules/decompose.ts'
 export { layoutRuleOf, layoutRules } from './rules/index.ts'
 export { addLocalOp, type StartValue } from './rules/local.ts'
 export type { LayoutRule, LayoutRules, OpSignature, TermRule } from './rules/notation.ts'

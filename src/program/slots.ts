@@ -4,7 +4,7 @@ import { encodeInstructions } from './columns.ts'
 import type { BufferSpec, Instruction, InstructionColumns, SlotPool } from './types.ts'
 
 /** What decides where the values of a buffer live. */
-type PooledBuffer = Pick<BufferSpec, 'dtype' | 'shape' | 'tier' | 'state' | 'constant'>
+type PooledBuffer = Pick<BufferSpec, 'dtype' | 'shape' | 'tier' | 'state' | 'constant' | 'windowed'>
 
 /** State and constants are there from step to step: they share their place with nobody. */
 export function isKept({ state, constant }: Pick<BufferSpec, 'state' | 'constant'>): boolean {
@@ -29,8 +29,8 @@ export function assignPools(buffers: readonly PooledBuffer[]): number[] {
   })
 }
 
-function poolKey({ dtype, shape, tier }: PooledBuffer): string {
-  return `${dtype} ${elementCount(shape)} ${tier}`
+function poolKey({ dtype, shape, tier, windowed }: PooledBuffer): string {
+  return `${dtype} ${windowed === true ? 'windows' : elementCount(shape)} ${tier}`
 }
 
 export interface SlotAssignment {

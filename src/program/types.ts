@@ -180,6 +180,11 @@ export interface BufferSpec {
   readonly state?: boolean
   /** State that the step leaves as it is: parameters that are not trained, data that stays. */
   readonly frozen?: true
+  /**
+   * Its values are made anew for each window of actions. Such buffers of a rank share one pool, whatever their sizes, so
+   * that as many are there at once as windows overlap.
+   */
+  readonly windowed?: boolean
   /** What the regions of a flat buffer hold, in order. */
   readonly pack?: readonly PackEntry[]
   /** The rank holds its block of each segment of the pack, one after the other: see `heldBlocks`. */

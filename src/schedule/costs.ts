@@ -19,11 +19,12 @@ export function unitCosts(stages: number): StageCosts {
 }
 
 /**
- * Costs of each of `stages` stages. Strict: bounded, not negative, one for each stage where listed, and some time at all.
+ * Costs of each of `stages` stages, or of as many ranks (`each`). Strict: bounded, not negative, one for each where
+ * listed, and some time at all.
  *
  * @throws MeshwrightError `SCHEDULE_COSTS` with the key as `at.path`
  */
-export function readCosts(given: unknown, stages: number): StageCosts {
+export function readCosts(given: unknown, stages: number, each: 'stage' | 'rank' = 'stage'): StageCosts {
   const fail = (key: string, message: string, hint: string): never => {
     throw new MeshwrightError('SCHEDULE_COSTS', message, { at: { path: key }, hint })
   }
@@ -44,13 +45,13 @@ export function readCosts(given: unknown, stages: number): StageCosts {
   const byStage = (key: 'F' | 'I' | 'W'): number[] => {
     const value = values[key]
     if (value === undefined)
-      return fail(key, `the cost of ${key} is missing`, 'give F, I and W, each a number or a list by stage')
+      return fail(key, `the cost of ${key} is missing`, `give F, I and W, each a number or a list by ${each}`)
     if (!Array.isArray(value)) return Array<number>(stages).fill(time(key, value))
     if (value.length !== stages)
       fail(
         key,
-        `${key} lists ${value.length} stages of ${stages}`,
-        'give one time for each stage, or one for all',
+        `${key} lists ${value.length} ${each}s of ${stages}`,
+        `give one time for each ${each}, or one for all`,
       )
     return value.map((one, stage) => time(`${key}.${stage}`, one))
   }

@@ -24,7 +24,7 @@ export function stageCosts(given: unknown, file: string | undefined): CostsOf {
 export function shareCosts(given: unknown, file: string | undefined): CostsOf {
   return (placement) => {
     const chunks = chunksByRank(placement)
-    const shares = inFile(file, () => readCosts(given === undefined ? unit : given, chunks.length))
+    const shares = inFile(file, () => readCosts(given === undefined ? unit : given, chunks.length, 'rank'))
     const split = (times: readonly number[]): number[] =>
       placement.map((rank) => times[rank]! / chunks[rank]!)
     return { F: split(shares.F), I: split(shares.I), W: split(shares.W), hop: shares.hop }

@@ -266,6 +266,11 @@ describe('list and compare', () => {
     expect(zeropp!.gathers).toBe((2 * 8) / 2)
   })
 
+  test('lists of costs are by rank', async () => {
+    const refused = await refusal('compare', 'zeropp', '--costs', costs({ F: [1, 2], I: 1, W: 1 }))
+    expect(refused.text).toMatch(/F lists 2 ranks of 4/)
+  })
+
   test('others follow a schedule in full', async () => {
     const [mine, other] = await measured('compare', file('own.txt'), 'gpipe')
     expect([mine!.makespanSeconds, other!.makespanSeconds]).toEqual([9, 9])
@@ -318,6 +323,13 @@ describe('search', () => {
 })
 
 describe('check', () => {
+  test('says where more may be wrong than it shows', async () => {
+    write('short.txt', 'schedule 1\nstages 1 on 0\nmicrobatches 200\nactor 0: 0F0 0B0\n')
+    const { stdout } = await run('check', file('short.txt'))
+    expect(stdout.match(/SCHEDULE_MISSING/g)).toHaveLength(100)
+    expect(stdout).toMatch(/\nthese are the first 100 findings; there may be more\n$/)
+  })
+
   test.each([
     ['own.txt', /text form[\s\S]*8 actions/],
     ['own.csv', /CSV, with \d+ communications[\s\S]*4 stages on 2 ranks, 4 micro-batches, 32 actions/],

@@ -52,9 +52,10 @@ export class RankMemory {
       if (first === undefined) return []
       if (others.some((other) => !maySharePool(first, other)))
         throw internalError(`the buffers of pool ${pool} of role ${role.name} cannot share it`)
+      const elements = Math.max(...[first, ...others].map(({ shape }) => elementCount(shape)))
       return Array.from({ length: Math.max(1, slots) }, () => ({
-        data: emptyData(first.dtype, elementCount(first.shape)),
-        owners: new Int32Array(elementCount(first.shape)).fill(nobody),
+        data: emptyData(first.dtype, elements),
+        owners: new Int32Array(elements).fill(nobody),
       }))
     })
     const own = coordinatesOf(program.mesh, rank)

@@ -1,10 +1,11 @@
-import type {
-  FloatDType,
+import {
+  type FloatDType,
+  type Graph,
   GraphBuilder,
-  OpAttributes,
-  OpName,
-  TensorType,
-  ValueId,
+  type OpAttributes,
+  type OpName,
+  type TensorType,
+  type ValueId,
 } from '../../graph/index.ts'
 
 /** Composite ops over a dim that their own rule wants whole. */
@@ -73,6 +74,24 @@ export function decompose(
 ): readonly ValueId[] | undefined {
   const found = (decompositions as unknown as Partial<Record<OpName, Decompositions['softmax']>>)[op]
   return found?.({ builder, attributes, inputs })
+}
+
+/** The graph with those of its nodes decomposed that `wants` names by index and that are of such an op. */
+export function decomposeNodes(graph: Graph, wants: (node: number) => boolean): Graph {
+  const builder = new GraphBuilder()
+  for (const block of graph.blocks) builder.startBlock(block)
+  const values = new Map<ValueId, ValueId>()
+  for (const { name, kind, value } of graph.inputs)
+    values.set(value, builder.input(name, kind, graph.values[value]!.type))
+  for (const [index, { op, attributes, inputs, outputs, block }] of graph.nodes.entries()) {
+    builder.setBlock(block)
+    const operands = inputs.map((input) => values.get(input)!)
+    const smaller = wants(index) ? decompose(builder, op, attributes, operands) : undefined
+    const made = smaller ?? builder.op(op, operands, attributes, graph.values[outputs[0]!]!.name)
+    for (const [output, value] of outputs.entries()) values.set(value, made[output]!)
+  }
+  for (const { name, value } of graph.outputs) builder.output(name, values.get(value)!)
+  return builder.build({ keepInputs: true })
 }
 
 function exponentialsOf(builder: GraphBuilder, x: ValueId) {

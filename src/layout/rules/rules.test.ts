@@ -6,7 +6,9 @@ import { meshes } from '../../../test/support/layouts.ts'
 import { type OpCase, opCases } from '../../../test/support/opCases.ts'
 import { Numbers, seeds } from '../../../test/support/randomTensors.ts'
 import { opNames, ruleOf } from '../../graph/index.ts'
-import { inputLayouts, outputLayouts } from '../index.ts'
+import { canCut, inputLayouts, outputLayouts } from '../index.ts'
+
+const plain = { transposeA: false, transposeB: false, scale: 1 }
 
 describe('layout rules', () => {
   it.each(opNames)('%s by blocks is the op', (op) => {
@@ -40,5 +42,39 @@ describe('layout rules', () => {
       { numRuns: op === 'causalMask' ? 6 : 30 },
     )
     expect(cuts).toBeGreaterThan(0)
+  })
+
+  const f64 = (...shape: number[]) => ({ dtype: 'f64', shape }) as const
+
+  it.each([
+    // Heads of two elements each are whole in two or five parts of the row, not in four, though that has room.
+    ['reshape', { shape: [10, 2] }, [f64(20)], 'g0', [2, 5, 10], [3, 4, 20]],
+    ['reshape', { shape: [10] }, [f64(10)], 'g0', [2, 3, 4, 10], [11]],
+    ['reshape', { shape: [24] }, [f64(4, 6)], 'g0', [2, 4], [3, 6, 8]],
+    // Six query heads share three kv heads.
+    [
+      'attention',
+      { scale: 1, causal: true },
+      [f64(2, 6, 4, 5), f64(2, 3, 4, 5), f64(2, 3, 4, 5)],
+      'heads',
+      [3],
+      [2, 6],
+    ],
+    ['matmul', plain, [f64(7, 5), f64(5, 3)], 'inner', [2, 3, 5], [6]],
+  ] as const)(
+    '%s %j cuts %j along %s in %j parts and not in %j',
+    (op, attributes, inputs, index, can, cannot) => {
+      const node = inferredOp({ op, attributes, inputs })
+      const cuts = (size: number): boolean =>
+        canCut(node.signature, node, { axes: [{ name: 'a', size }] }, index, ['a'])
+      expect(can.map(cuts)).toEqual(can.map(() => true))
+      expect(cannot.map(cuts)).toEqual(cannot.map(() => false))
+    },
+  )
+
+  it('cut no index that every rank needs whole', () => {
+    const node = inferredOp({ op: 'softmax', attributes: {}, inputs: [f64(4, 6)] })
+    expect(node.signature.inputs).toEqual([['d0', '']])
+    expect(canCut(node.signature, node, { axes: [{ name: 'a', size: 2 }] }, '', ['a'])).toBe(false)
   })
 })

@@ -124,6 +124,7 @@ export class Dag {
       readonly pack?: readonly PackEntry[]
       readonly constant?: DagBuffer['constant']
       readonly shard?: Shard | undefined
+      readonly windowed?: boolean
       readonly sumOver?: string | undefined
     } = {},
   ): void {
@@ -137,6 +138,7 @@ export class Dag {
       ...(extra.state === undefined ? {} : { state: extra.state }),
       ...(extra.pack === undefined ? {} : { pack: extra.pack }),
       ...(extra.constant === undefined ? {} : { constant: extra.constant }),
+      ...(extra.windowed === undefined ? {} : { windowed: extra.windowed }),
       ...(extra.shard === undefined ? {} : { shard: extra.shard }),
       ...(extra.sumOver === undefined ? {} : { sumOver: extra.sumOver }),
     })

@@ -113,14 +113,14 @@ export function declareStorage(
   const shard = stateShard(info, zero)!
   const part = { dtype, shape: [pack.elements / pack.shards] }
   dag.buffer(actor, names.parameters(stage), part, { state: true, pack: pack.entries, shard })
-  dag.buffer(actor, names.gathered(stage), whole, { pack: pack.entries })
+  dag.buffer(actor, names.gathered(stage), whole, { pack: pack.entries, windowed: true })
   const copies = axes.length > 1 ? [axes[0]!.name] : []
   const ofCopy = { dtype, shape: [pack.elements / zero.shards] }
   const copyShard: Shard = { axes: [axes.at(-1)!.name], segments: shard.segments }
   if (zero.shardsCopies)
     dag.buffer(actor, names.copyShard(stage), ofCopy, { pack: pack.entries, shard: copyShard })
   if (!gradients) return groups
-  dag.buffer(actor, names.windowGradients(stage), whole, { pack: terms(undefined) })
+  dag.buffer(actor, names.windowGradients(stage), whole, { pack: terms(undefined), windowed: true })
   if (zero.shardsCopies)
     dag.buffer(actor, names.copyGradients(stage), ofCopy, { pack: terms(copies), shard: copyShard })
   dag.buffer(actor, names.gradients(stage), part, { pack: terms(zero.shardsCopies ? [] : copies), shard })

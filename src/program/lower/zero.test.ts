@@ -137,6 +137,8 @@ describe('ZeRO', () => {
     expect(found['reduceScatter']!.calls).toBe(chunks * units)
     // Stages of unequal size pass: at no time more than two chunks are gathered, the next one while this one is used.
     expect(gatheredAtOnce(program)).toBeLessThanOrEqual(2)
+    // What binds while ranks run side by side are the slots: two for what is gathered, one for gradients.
+    expect(windowSlots(program)).toBeLessThanOrEqual(3)
   })
 
   // papers/01: 36 B h^2 / U elements a layer, times (D - 1) / D; to the element, with what is not of order h^2.
@@ -196,6 +198,14 @@ describe('ZeRO', () => {
     expect(printProgram(parseProgram(text), { full: true })).toBe(text)
   })
 })
+
+/** Slots of all buffers of windows of rank 0: they share them. */
+function windowSlots(program: Program): number {
+  const { buffers, pools } = program.roles[0]!
+  const shared = new Set(buffers.flatMap(({ windowed, pool }) => (windowed === true ? [pool] : [])))
+  expect(shared.size).toBe(1)
+  return pools[[...shared][0]!]!.slots
+}
 
 /** Most gathered packs of rank 0 that are live at once, from their gather to their free. */
 function gatheredAtOnce(program: Program): number {

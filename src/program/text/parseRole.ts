@@ -145,6 +145,7 @@ function parseBuffer(reader: TextReader, known: ReadonlyMap<string, number>): De
   const frozen = state && reader.accept('frozen')
   const tier = reader.accept('host') ? 'host' : 'device'
   const constant = reader.accept('constant') ? { isZero: parseZeros(reader) } : undefined
+  const windowed = reader.accept('windowed')
   const shard = parseShard(reader)
   const sumOver = parseSum(reader)
   const unsynced = reader.accept('unsynced')
@@ -166,6 +167,7 @@ function parseBuffer(reader: TextReader, known: ReadonlyMap<string, number>): De
     ...(frozen ? { frozen } : {}),
     ...(pack.length === 0 ? {} : { pack }),
     ...(constant === undefined ? {} : { constant }),
+    ...(windowed ? { windowed } : {}),
     ...(shard === undefined ? {} : { shard }),
     ...sumOver,
     ...(unsynced ? { unsynced } : {}),

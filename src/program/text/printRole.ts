@@ -74,12 +74,22 @@ function shardText(shard: Shard | undefined): string {
   return ` sharded over ${shard.axes.map(printName).join(', ')} in ${segments.join(', ')}`
 }
 
-function bufferKind({ state, frozen, tier, constant, sumOver, shard, unsynced }: BufferSpec): string {
+function bufferKind({
+  state,
+  frozen,
+  tier,
+  constant,
+  sumOver,
+  shard,
+  unsynced,
+  windowed,
+}: BufferSpec): string {
   const axes = constant?.isZero.map((axis) => `${printName(axis)}=0`).join(', ')
   const words = [
     ...(state === true ? [frozen === true ? ' state frozen' : ' state'] : []),
     ...(tier === 'host' ? [' host'] : []),
     ...(axes === undefined ? [] : [axes === '' ? ' constant' : ` constant ${axes}`]),
+    ...(windowed === true ? [' windowed'] : []),
     shardText(shard),
     sumText(sumOver),
     ...(unsynced === true ? [' unsynced'] : []),
