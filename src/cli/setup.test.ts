@@ -22,7 +22,12 @@ beforeAll(() => {
     })`,
   )
   writeFileSync(join(folder, 'torn.txt'), 'schedule 1\nstages 2 on 0,1\nmicrobatches 4\nactor 0: 0Q0\n')
-  for (const file of ['own.txt', 'own.csv', 'own.mjs', 'torn.txt', 'gone.txt'])
+  // Rank 1 waits for what rank 0 sends only after it has heard from rank 1.
+  writeFileSync(
+    join(folder, 'stuck.csv'),
+    '0F0,0RECV_B0,0SEND_F0,0B0,0REDUCE_GRAD\n1RECV_F0,1F0,1B0,1SEND_B0,1REDUCE_GRAD\n',
+  )
+  for (const file of ['stuck.csv', 'own.txt', 'own.csv', 'own.mjs', 'torn.txt', 'gone.txt'])
     writeFileSync(
       join(folder, `${file}.yaml`),
       `meshwright: 1\nmodel: gpt:layers=2\nmesh: { pipeline: 2 }\nschedule: { file: ${file} }\n`,
@@ -49,6 +54,13 @@ test('a schedule file is named where it is not there or wrong', async () => {
     }),
   )
   await expect(loadPlan(join(folder, 'gone.txt.yaml'), {})).rejects.toThrow(/no schedule at .*gone\.txt/)
+})
+
+test('communication in a schedule file must be sound, though the compiler makes its own', async () => {
+  await expect(loadPlan(join(folder, 'stuck.csv.yaml'), {})).rejects.toMatchObject({
+    code: 'SCHEDULE_DEADLOCK',
+    at: { file: join(folder, 'stuck.csv') },
+  })
 })
 
 test('a flag gives another', async () => {

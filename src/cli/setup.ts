@@ -12,7 +12,7 @@ import {
   setPlan,
   withScheduleText,
 } from '../plan/index.ts'
-import { printSchedule, scheduleChain } from '../schedule/index.ts'
+import { printSchedule, scheduleChain, verifyCommunication } from '../schedule/index.ts'
 import { readStandardInput } from './standardInput.ts'
 
 /** What the flags that every plan command shares say. */
@@ -72,6 +72,16 @@ async function readScheduleFile(document: PlanDocument, directory: string): Prom
   // Loaded when used: most plans name no file.
   const { loadScheduleSource } = await import('./scheduleSource.ts')
   const found = await loadScheduleSource(resolve(directory, schedule.file))
+  // The compiler makes its own communication, but what a file says that is wrong is no schedule.
+  if (found.kind === 'csv' && found.csv.communication !== undefined) {
+    const { letters, communication } = found.csv
+    const [finding] = verifyCommunication(communication, { letters, limit: 1 })
+    if (finding !== undefined)
+      throw new MeshwrightError(finding.code, [finding.message, ...(finding.grid ?? [])].join('\n'), {
+        at: { file: found.source },
+        hint: `meshwright schedule check ${found.source} says all that is wrong`,
+      })
+  }
   const own =
     found.kind === 'generator'
       ? scheduleChain(found.generator, { actors: mesh.pipeline, microbatches: batch.microbatches })
