@@ -96,9 +96,9 @@ function methodSection({ costs, rounds, stepsPerRound }: AccuracyReport): string
 ## To measure it yourself
 
 \`\`\`
-npx meshwright accuracy                            # some minutes, prints this page
-npx meshwright accuracy --out docs/accuracy.md     # and writes it
-npx meshwright accuracy --quick                    # a smaller model, about a minute
+npx meshwright accuracy
+npx meshwright accuracy --out docs/accuracy.md
+npx meshwright accuracy --quick
 \`\`\`
 
 \`--json\` gives the figures. Let nothing else run meanwhile: ranks must not outnumber cores, and tasks are timed on a machine that is as busy as the plan makes it.`
