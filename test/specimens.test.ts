@@ -122,7 +122,11 @@ describe.each(specimens)('$name', ({ name, number, text }) => {
         await expect(started).rejects.toMatchObject({ code: 'ENGINE_UNSUPPORTED' })
       else {
         const engine = await started
-        await compare(engine, run).finally(() => engine.stop())
+        try {
+          await compare(engine, run)
+        } finally {
+          await engine.stop()
+        }
       }
     })
 })

@@ -50,7 +50,8 @@ test('every program that is run beside another is verified first', async () => {
 
 test('the budget of a plan is not that of its comparison in float64', async () => {
   const bytes = Math.max(
-    ...(await checkPlan(await loadPlan(undefined, { model, set: small }), { run: false, steps: 1 })).rankBytes,
+    ...(await checkPlan(await loadPlan(undefined, { model, set: small }), { run: false, steps: 1 }))
+      .rankBytes,
   )
   const set = [...small, `memory.deviceBytes=${bytes}`]
   const report = await checkPlan(await loadPlan(undefined, { model, set }), { run: true, steps: 1 })

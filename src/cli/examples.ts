@@ -8,7 +8,10 @@ const examples: readonly (readonly [command: string, what: string])[] = [
     'train --steps 30 --set mesh.pipeline=1',
     'train a small GPT on two replicas, on text that is already here',
   ],
-  ['simulate --set mesh.pipeline=4', 'one step predicted: who waits for what, memory, traffic, critical path'],
+  [
+    'simulate --set mesh.pipeline=4',
+    'one step predicted: who waits for what, memory, traffic, critical path',
+  ],
   ['schedule list --ranks 4 --microbatches 8', 'every pipeline schedule: its bubble, memory and traffic'],
   ['show --grid --set mesh.pipeline=4 --set schedule=gpipe', 'another schedule, drawn'],
 ]

@@ -31,7 +31,7 @@ export function planRole(program: Program, index: number, costs: CostModel): Rol
   for (let at = 0; at < length; at++) {
     partStart[at] = isSend.length
     if (kind[at] !== columnKinds.free) streams[stream[at]!]!.push(at)
-    switch (kind[at]) {
+    switch (kind[at]!) {
       case columnKinds.run:
         cost[at] = timeRun(at)
         break
