@@ -22,11 +22,19 @@ export function lowerCompute(
     const actions = entries
       .flatMap((entry, at) => entryActions(entry).map((action) => ({ action, at })))
       .filter(({ action }) => action.phase !== 'U')
-    let previous: number | undefined
+    // Actions of a pair come after the entry before it, in whichever order what they need is there.
+    let before: readonly number[] = []
+    let ends: number[] = []
+    let entry = -1
     for (let index = 0; index < actions.length; index++) {
       const { action, at } = actions[index]!
       const next = actions[index + 1]
       const { stage: acting } = action
+      if (at !== entry) {
+        if (ends.length > 0) before = ends
+        ends = []
+        entry = at
+      }
       const fused =
         action.phase === 'F' &&
         next?.action.phase === 'B' &&
@@ -42,15 +50,12 @@ export function lowerCompute(
       // In one task, a backward's gradients still belong to its own window.
       const gradientsAt = actions[index]!.at
       // What is recomputed for the first half of a backward is there for the second.
+      let after = before
       if (stages[action.stage]!.tasks.R !== undefined && (action.phase === 'B' || action.phase === 'I')) {
         const { stage, microbatch } = action
-        previous = maker.run({ phase: 'R', stage, microbatch }, { entry: at, gradientsAt, after: previous })
+        after = [maker.run({ phase: 'R', stage, microbatch }, { entry: at, gradientsAt, after })]
       }
-      previous = maker.run(fused ? { ...action, phase: 'FB' } : action, {
-        entry: at,
-        gradientsAt,
-        after: previous,
-      })
+      ends.push(maker.run(fused ? { ...action, phase: 'FB' } : action, { entry: at, gradientsAt, after }))
     }
   })
 }
@@ -88,7 +93,7 @@ class StageMaker {
       entry,
       gradientsAt,
       after,
-    }: { readonly entry: number; readonly gradientsAt: number; readonly after: number | undefined },
+    }: { readonly entry: number; readonly gradientsAt: number; readonly after: readonly number[] },
   ): number {
     let made = this.tasks.get(action.phase)
     if (made === undefined) {
@@ -131,7 +136,7 @@ class StageMaker {
       writes,
       action,
       latency: made.latency,
-      ...(after === undefined ? {} : { after: [after] }),
+      ...(after.length === 0 ? {} : { after }),
     })
   }
 }

@@ -233,4 +233,18 @@ describe('lowering', () => {
     const program = lowerPlan({ ...plan, schedule: parseSchedule(text) }, model)
     expect(verifyProgram(program).findings).toEqual([])
   })
+
+  it('does first of a pair what can begin first, whatever the order in which it is written', () => {
+    const { plan, model } = tinyPlan({ stages: 2, microbatches: 2 })
+    // Actor 1 has its forward of 1 at once, its cotangents from its own loss; actor 0 waits a round trip for 0B0.
+    const order = (pair: string): string[] => {
+      const text = `schedule 1\nstages 2 on 0,1\nmicrobatches 2\nactor 0: 0F0 ${pair} 0B1\nactor 1: 1F0 1B0 1F1 1B1\n`
+      const program = lowerPlan({ ...plan, schedule: parseSchedule(text) }, model)
+      expect(verifyProgram(program).findings).toEqual([])
+      return program.roles[0]!.actions.flatMap(({ phase, microbatch }) =>
+        phase === 'U' ? [] : [`${phase}${microbatch}`],
+      )
+    }
+    for (const pair of ['(0F1;0B0)', '(0B0;0F1)']) expect(order(pair)).toEqual(['F0', 'F1', 'B0', 'B1'])
+  })
 })
