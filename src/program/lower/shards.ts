@@ -1,5 +1,6 @@
 import { internalError } from '../../base/index.ts'
 import type { ResolvedZero } from '../../plan/index.ts'
+import { packStage } from '../packNames.ts'
 import type { CollectiveOperation, Group, Region } from '../types.ts'
 import type { Dag, DagOperand, DagPart, DagValue } from './dag.ts'
 import { names } from './names.ts'
@@ -163,8 +164,8 @@ function windowsOf(dag: Dag): { readonly gathers: UsedWindow[][]; readonly gradi
     if (node.kind !== 'run') continue
     const note = (of: Map<number, UsedWindow>[], { buffer, window, region }: DagOperand): void => {
       if (window === undefined) return
-      const home = Number(buffer.slice(1))
-      if (!Number.isInteger(home)) throw internalError(`${buffer} has windows`)
+      const home = packStage(buffer)
+      if (home === undefined) throw internalError(`${buffer} has windows`)
       const known = of[node.actor]!.get(window) ?? { window, reads: new Map(), last: node.id }
       of[node.actor]!.set(window, known)
       known.reads.set(home, (known.reads.get(home) ?? new Set()).add(region))

@@ -1,3 +1,5 @@
+import { packBases } from '../packNames.ts'
+
 /**
  * What names mean in a Program. A graph names its inputs and outputs by what they are; the buffers that a run binds them
  * to carry the same names, with the stage where a graph leaves it out: graphs of equal stages are one task, which has the
@@ -92,10 +94,15 @@ export function bufferKind({
   readonly pack?: unknown
 }): BufferKind {
   const base = splitStageBuffer(name)?.base
-  if (state === true) return base === 'w' ? 'parameters' : 'optimizerState'
+  if (state === true) return base === packBases.parameters ? 'parameters' : 'optimizerState'
   const isPack = pack !== undefined
-  if (base === 'p' || (base === 'q' && isPack)) return 'gatheredParameters'
-  if (base === 'g' || base === 'G' || (base === 'a' && isPack)) return 'gradients'
+  if (base === packBases.gathered || (base === packBases.copyShard && isPack)) return 'gatheredParameters'
+  if (
+    base === packBases.gradients ||
+    base === packBases.windowGradients ||
+    (base === packBases.copyGradients && isPack)
+  )
+    return 'gradients'
   if (/^[hrk]\d+\.\d+$/.test(name)) return 'residuals'
   if (cotangentOf(name) !== undefined) return 'cotangents'
   return crossingOf(name) === undefined ? 'other' : 'activations'

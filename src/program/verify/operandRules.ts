@@ -1,4 +1,5 @@
 import type { Graph, GraphInput } from '../../graph/index.ts'
+import { packBases } from '../packNames.ts'
 import type { GraphTask, ReadPort, WritePort } from '../types.ts'
 import {
   type Crossing,
@@ -76,8 +77,18 @@ function readRule(
     const parameters = port.entries.map(({ input }) => task.graph.inputs[input]!.name)
     const home = homeOf(parameters, names.stage, homes)
     return homes.isSharded(home)
-      ? { what: 'parameters', buffers: [stageBuffer('p', home)], index: 'window', inParts: true }
-      : { what: 'parameters', buffers: [stageBuffer('w', home)], index: 'version', inParts: true }
+      ? {
+          what: 'parameters',
+          buffers: [stageBuffer(packBases.gathered, home)],
+          index: 'window',
+          inParts: true,
+        }
+      : {
+          what: 'parameters',
+          buffers: [stageBuffer(packBases.parameters, home)],
+          index: 'version',
+          inParts: true,
+        }
   }
   const rule = port.kind === 'tensor' ? inputRule(task.graph.inputs[port.input]!, names) : undefined
   const ids = idsNames(task, index, gathers)
@@ -107,8 +118,13 @@ function writeRule(graph: Graph, port: WritePort, names: CrossingNames, homes: H
     const parameters = outputs.map((output) => gradientOf(graph.outputs[output]!.name) ?? '')
     const home = homeOf(parameters, names.stage, homes)
     return homes.isSharded(home)
-      ? { what: 'gradients', buffers: [stageBuffer('G', home)], index: 'window', inParts: true }
-      : { what: 'gradients', buffers: [stageBuffer('g', home)], index: 'none', inParts: true }
+      ? {
+          what: 'gradients',
+          buffers: [stageBuffer(packBases.windowGradients, home)],
+          index: 'window',
+          inParts: true,
+        }
+      : { what: 'gradients', buffers: [stageBuffer(packBases.gradients, home)], index: 'none', inParts: true }
   }
   const { name } = graph.outputs[port.output]!
   const moves = localBuffer(name, 0) ?? crossingOf(cotangentOf(name) ?? name)

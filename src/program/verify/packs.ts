@@ -1,5 +1,6 @@
 import { elementCount } from '../../graph/index.ts'
 import { operandRows, overlap } from '../accesses.ts'
+import { isPackBase, packBases } from '../packNames.ts'
 import type { BufferSpec, GraphTask, Operand, PackEntry, Region, Role } from '../types.ts'
 import type { Finding, RoleView, VerifyContext } from './finding.ts'
 import type { Run } from './findingAt.ts'
@@ -91,15 +92,15 @@ export function homesOf({ buffers }: Role, stage: number): Homes {
   const homes = new Map<string, number>()
   for (const { name, pack } of buffers) {
     const at = splitStageBuffer(name)
-    if (at?.base === 'w' && at.stage !== stage)
+    if (at?.base === packBases.parameters && at.stage !== stage)
       for (const entry of pack ?? []) homes.set(entry.name, at.stage)
   }
-  const own = buffers.find(({ name }) => name === stageBuffer('w', stage))?.pack ?? []
+  const own = buffers.find(({ name }) => name === stageBuffer(packBases.parameters, stage))?.pack ?? []
   for (const { name } of own) homes.delete(name)
   const sharded = new Set(buffers.flatMap(({ name, shard }) => (shard === undefined ? [] : [name])))
   return {
     of: (parameter) => (blockShift(parameter, parameter) === 'any' ? homes.get(parameter) : undefined),
-    isSharded: (of) => sharded.has(stageBuffer('w', of)),
+    isSharded: (of) => sharded.has(stageBuffer(packBases.parameters, of)),
   }
 }
 
@@ -108,9 +109,11 @@ export function checkPackLayouts({ roles }: VerifyContext): Finding[] {
   return roles.flatMap(({ role, ranks }) =>
     role.buffers.flatMap((buffer): Finding[] => {
       const at = splitStageBuffer(buffer.name)
-      const parameters = role.buffers.find(({ name, pack }) => name === `w${at?.stage}` && pack !== undefined)
+      const parameters = role.buffers.find(
+        ({ name, pack }) => name === `${packBases.parameters}${at?.stage}` && pack !== undefined,
+      )
       if (at === undefined || parameters === undefined || buffer.pack === undefined) return []
-      const states = buffer.state === true || at.base === 'g'
+      const states = buffer.state === true || at.base === packBases.gradients
       if (states && shardKey(buffer) !== shardKey(parameters))
         return [
           {
@@ -147,7 +150,7 @@ function isSame(base: string, entry: PackEntry, parameter: PackEntry | undefined
   if (parameter === undefined || entry.offset !== parameter.offset || entry.owned !== parameter.owned)
     return false
   if (entry.shape.join() !== parameter.shape.join()) return false
-  if (['w', 'p', 'q', 'g', 'G', 'a'].includes(base)) return entry.name === parameter.name
+  if (isPackBase(base)) return entry.name === parameter.name
   const prefix = entry.name.endsWith(`.${parameter.name}`)
     ? entry.name.slice(0, -parameter.name.length - 1)
     : undefined

@@ -1,4 +1,5 @@
 import { operandRows } from '../accesses.ts'
+import { packBases } from '../packNames.ts'
 import { formatOperand } from '../text/operands.ts'
 import type { BufferSpec, Operand, Region, Role } from '../types.ts'
 import type { Finding, VerifyContext } from './finding.ts'
@@ -110,8 +111,10 @@ function dealtOtherwise(small: End, large: End, axes: readonly string[]): string
 /** What gathered parameters are made of: the state as the step finds it, or what was gathered of that. */
 function staleness(role: Role, small: End, large: End): string[] {
   const bases = [small, large].map(({ buffer }) => splitStageBuffer(buffer.name)?.base ?? '')
-  const isParameters = ['w', 'q'].includes(bases[0]!) && ['p', 'q'].includes(bases[1]!)
+  const { parameters, copyShard, gathered } = packBases
+  const isParameters =
+    (bases[0] === parameters || bases[0] === copyShard) && (bases[1] === gathered || bases[1] === copyShard)
   const { step } = role.values[small.operand.value]!
-  if (isParameters && (bases[0] !== 'w' || step === 0)) return []
+  if (isParameters && (bases[0] !== parameters || step === 0)) return []
   return [`gathers ${formatOperand(role, small.operand)} into ${formatOperand(role, large.operand)}`]
 }

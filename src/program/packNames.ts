@@ -1,0 +1,28 @@
+/**
+ * What buffers of a stage's parameters and gradients are called; the number of the stage that keeps them follows. Passes
+ * that make programs and rules that hold them to account agree on these.
+ */
+export const packBases = {
+  parameters: 'w',
+  gradients: 'g',
+  /** With ZeRO: parameters made whole for a window of actions. */
+  gathered: 'p',
+  /** With ZeRO: gradients of a window of actions, whole. */
+  windowGradients: 'G',
+  /** Where copies share the state too: the parameters and gradients that the ranks of one copy share. */
+  copyShard: 'q',
+  copyGradients: 'a',
+} as const
+
+const all: readonly string[] = Object.values(packBases)
+
+/** Whether tensors in buffers of that base go by the parameter's own name. */
+export function isPackBase(base: string): boolean {
+  return all.includes(base)
+}
+
+/** The stage of a buffer that is called so; undefined for other names. */
+export function packStage(name: string): number | undefined {
+  const digits = /^[A-Za-z](\d{1,9})$/.exec(name)?.[1]
+  return digits !== undefined && isPackBase(name[0]!) ? Number(digits) : undefined
+}
