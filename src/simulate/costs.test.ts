@@ -79,6 +79,7 @@ describe('phase costs', () => {
       [{ F: [1, Number.POSITIVE_INFINITY], I: 1, W: 1 }, 'F.1'],
       [{ F: 1, I: 1, W: 1, B: 2 }, 'B'],
       [{ F: 1, I: 1, W: 1, hop: -0.5 }, 'hop'],
+      [{ F: 0, I: [0, 0], W: 0, hop: 1 }, ''],
       [{ F: 1, I: 1, W: 1, link: { ...link, domain: 0 } }, 'link.domain'],
       [{ F: 1, I: 1, W: 1, link: { ...link, domain: 8 } }, 'link.between'],
       [{ F: 1, I: 1, W: 1, link: { transfer: link.transfer } }, 'link.collective'],

@@ -1,5 +1,5 @@
 import { collectiveWireBytes } from '../program/index.ts'
-import { join, readCount, readFields, readRate, readStageTimes, readTime } from './costDocument.ts'
+import { costError, join, readCount, readFields, readRate, readStageTimes, readTime } from './costDocument.ts'
 import { sumOfLetters } from './costs.ts'
 import type { CostModel } from './types.ts'
 
@@ -38,6 +38,8 @@ export function phaseCosts(document: unknown, stages: number): CostModel {
   const optional = (key: string): readonly number[] | undefined =>
     given[key] === undefined ? undefined : times(key)
   const [F, I, W] = [times('F'), times('I'), times('W')]
+  if ([...F, ...I, ...W].every((one) => one === 0))
+    throw costError('', 'F, I and W all take no time', 'give the time of at least one')
   const whole = new Map<string, readonly number[]>([
     ['F', F],
     ['I', I],
