@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { runByBlocks, withGradients } from '../../test/support/layoutGraph.ts'
+import { expectSame, runPartition, withGradients } from '../../test/support/layoutGraph.ts'
 import { layoutOf, meshes, uses } from '../../test/support/layouts.ts'
 import { randomModels } from '../../test/support/randomGraphs.ts'
 import { Numbers, seeds } from '../../test/support/randomTensors.ts'
-import { GraphBuilder, interpretGraph } from '../graph/index.ts'
-import { cuttableOp, opPlans, parseLayout, printLayout } from './index.ts'
+import { GraphBuilder, hashText, interpretGraph } from '../graph/index.ts'
+import { cuttableOp, opPlans, parseLayout, partitionGraph, printLayout, type Wants } from './index.ts'
 
 const use = fc.array(uses(false), { minLength: 6, maxLength: 6 })
 
@@ -13,29 +13,24 @@ describe('graphs by blocks', () => {
   it.each([
     ['forward', 30],
     ['forward and backward', 10],
-  ])('%s, from any layouts and with any plans of ops, are the graph', (what, numRuns) => {
+  ])('%s, with any layouts wanted, are the graph', (what, numRuns) => {
     fc.assert(
       fc.property(randomModels, meshes, use, seeds, ({ graph, inputs }, mesh, drawn, seed) => {
         const whole = what === 'forward' ? graph : withGradients(graph)
         const numbers = new Numbers(seed)
-        const run = runByBlocks(whole, inputs, mesh, {
+        const wants: Wants = ({ role, name, type: { shape, dtype } }) => {
+          // A third of what nodes make is chosen, and some of the outputs.
+          const draw = hashText(`${role} ${name} ${shape} ${seed}`)[0]
+          if (role !== 'input' && draw % 3 === 0) return undefined
+          const own = drawn[draw % drawn.length]!
           // Ids have no terms.
-          layoutOf: (name, shape) => {
-            const own = drawn[numbers.integer(0, 5)]!
-            const isTokens = name === 'tokens'
-            const kept = own.use.map((one) => (isTokens && one === 'partial' ? 'none' : one))
-            return layoutOf({ ...own, use: kept }, shape, mesh)
-          },
-          choose: (plans) => plans[Math.min(plans.length - 1, numbers.integer(0, 3))]!,
-          random: () => numbers.integer(-3, 3),
-        })
-        const expected = interpretGraph(whole, inputs)
-        expect(run.sentElements).toBeCloseTo(run.predictedElements, 6)
-        for (const [name, tensor] of expected)
-          tensor.data.forEach((value, index) => {
-            const found = run.outputs.get(name)![index]!
-            if (!(Math.abs(found - value) <= 1e-9 * (1 + Math.abs(value)))) expect(found, name).toBe(value)
-          })
+          const kept = own.use.map((one) => (dtype !== 'f64' && one === 'partial' ? 'none' : one))
+          return layoutOf({ ...own, use: kept, reduce: role === 'input' ? own.reduce : 'sum' }, shape, mesh)
+        }
+        const partition = partitionGraph(whole, mesh, wants)
+        const run = runPartition(partition, inputs, () => numbers.integer(-3, 3))
+        expect(run.sentBytes).toBeCloseTo(partition.wireBytes, 6)
+        expectSame(run, interpretGraph(whole, inputs))
       }),
       { numRuns },
     )
@@ -59,16 +54,11 @@ describe('graphs by blocks', () => {
         { name: 'context', size: 3 },
       ],
     }
-    const run = runByBlocks(graph, inputs, mesh, {
-      layoutOf: (name) => parseLayout(name === 'x' ? '[data | context | .]' : '[. | .]'),
-      choose: (plans) => plans[0]!,
-      random: () => 0,
-    })
-    expect(run.sentElements).toBe(0)
-    for (const [name, { data }] of interpretGraph(graph, inputs))
-      data.forEach((value, index) => {
-        expect(run.outputs.get(name)![index], name).toBeCloseTo(value, 9)
-      })
+    const partition = partitionGraph(graph, mesh, ({ role, name }) =>
+      role === 'input' ? parseLayout(name === 'x' ? '[data | context | .]' : '[. | .]') : undefined,
+    )
+    expect(partition.steps.map(({ kind }) => kind)).toEqual(['compute'])
+    expectSame(runPartition(partition, inputs), interpretGraph(graph, inputs))
   })
 
   it('let values that differ on purpose pass every op, and only where all results may differ', () => {
@@ -89,5 +79,18 @@ describe('graphs by blocks', () => {
     ])
     expect(plan!.outputs.map(printLayout)).toEqual(['[. | tensor] varying data'])
     expect(opPlans(op, { mesh, layouts, wanted: [parseLayout('[. | .]')] })).toEqual([])
+  })
+
+  it('refuse to make a whole of values that differ on purpose', () => {
+    const builder = new GraphBuilder()
+    const x = builder.input('x', 'activation', { dtype: 'f64', shape: [4] })
+    builder.output('y', builder.one('exp', [x], {}))
+    const mesh = { axes: [{ name: 'data', size: 2 }] }
+    const partition = (wanted: string) => () =>
+      partitionGraph(builder.build(), mesh, ({ role }) =>
+        parseLayout(role === 'input' ? '[.] varying data' : wanted),
+      )
+    expect(partition('[.]')).toThrow(expect.objectContaining({ code: 'LAYOUT_VARYING' }))
+    expect(partition('[.] varying data')().wireBytes).toBe(0)
   })
 })

@@ -29,6 +29,18 @@ export {
   printMesh,
   rankOfPlace,
 } from './mesh.ts'
+export { type MegatronOptions, megatron } from './partition/megatron.ts'
+export { partitionGraph } from './partition/partition.ts'
+export { pieceGraph, startAt } from './partition/pieces.ts'
+export type {
+  MoveItem,
+  Partition,
+  Piece,
+  PlacedValue,
+  StartScalar,
+  WantedValue,
+  Wants,
+} from './partition/types.ts'
 export { type Redistribution, redistribute, sentBytes } from './redistribute.ts'
 export {
   type Assignment,

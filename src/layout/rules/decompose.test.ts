@@ -1,10 +1,17 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { runByBlocks } from '../../../test/support/layoutGraph.ts'
+import { collectives, expectSame, runPartition } from '../../../test/support/layoutGraph.ts'
 import { type OpCase, opCases } from '../../../test/support/opCases.ts'
 import { Numbers } from '../../../test/support/randomTensors.ts'
 import { type Graph, GraphBuilder, ruleOf, type Tensor } from '../../graph/index.ts'
-import { type DecomposedName, decompose, type Layout, type Mesh, makeLayout, printLayout } from '../index.ts'
+import {
+  type DecomposedName,
+  decompose,
+  type Layout,
+  type Mesh,
+  makeLayout,
+  partitionGraph,
+} from '../index.ts'
 
 function decomposed({ op, attributes, inputs }: OpCase): Graph {
   const builder = new GraphBuilder()
@@ -45,16 +52,12 @@ describe('decompositions', () => {
         const outputs = rule.infer(types, opCase.attributes)
         const expected = rule.reference(opCase.inputs, opCase.attributes, outputs)
         const isLabels = (name: string): boolean => op === 'crossEntropy' && name === 'x1'
-        const run = runByBlocks(decomposed(opCase), named(opCase.inputs), mesh, {
-          layoutOf: (name, shape) => cutLayout(shape, Number(name.slice(1)), isLabels(name)),
-          choose: (plans) => plans[0]!,
-          random: () => 0,
-        })
-        expected.forEach(({ data }, output) => {
-          data.forEach((value, index) => {
-            expect(run.outputs.get(`y${output}`)![index]).toBeCloseTo(value, 9)
-          })
-        })
+        const graph = decomposed(opCase)
+        const partition = partitionGraph(graph, mesh, ({ role, name, type: { shape } }) =>
+          role === 'input' ? cutLayout(shape, Number(name!.slice(1)), isLabels(name!)) : undefined,
+        )
+        const run = runPartition(partition, named(opCase.inputs))
+        expectSame(run, new Map(expected.map((tensor, output) => [`y${output}`, tensor])))
       }),
       { numRuns: 30 },
     )
@@ -67,22 +70,14 @@ describe('decompositions', () => {
     const numbers = new Numbers(7)
     const inputs = [numbers.floats('f64', [rows, classes], -2, 2), numbers.integers([rows], -1, classes - 1)]
     const graph = decomposed({ op: 'crossEntropy', attributes: {}, inputs })
-    const moved: string[] = []
-    const run = runByBlocks(graph, named(inputs), line, {
-      layoutOf: (name) => makeLayout(name === 'x0' ? [[], ['tensor']] : [[]]),
-      choose: ([plan]) => {
-        for (const { steps } of plan!.operands)
-          for (const step of steps)
-            if (step.kind === 'allReduce') moved.push(`${step.kind} of ${printLayout(step.before)}`)
-            else expect(['slice', 'keepOne']).toContain(step.kind)
-        return plan!
-      },
-      random: () => 0,
-    })
-    expect(moved).toEqual([
-      'allReduce of [. | .] partial max tensor',
-      'allReduce of [. | .] partial sum tensor',
+    const partition = partitionGraph(graph, line, ({ role, name }) =>
+      role === 'input' ? makeLayout(name === 'x0' ? [[], ['tensor']] : [[]]) : undefined,
+    )
+    expect(collectives(partition)).toEqual([
+      `allReduce of ${rows} x 1 as [. | .] partial max tensor`,
+      `allReduce of ${rows} x 1 as [. | .] partial sum tensor`,
     ])
-    expect(run.sentElements / parts).toBe(2 * 2 * ((parts - 1) / parts) * rows)
+    const { sentBytes } = runPartition(partition, named(inputs))
+    expect(sentBytes / 8 / parts).toBe(2 * 2 * ((parts - 1) / parts) * rows)
   })
 })
