@@ -171,7 +171,7 @@ describe('random schedules', () => {
             expect(findings.some(({ message }) => message.includes(named!))).toBe(true)
           }
         }),
-        { numRuns: full ? 3000 : 200 },
+        { numRuns: full ? 3000 : 200, seed: 7 },
       )
       expect(refused).toBeGreaterThan(20)
     },
@@ -258,6 +258,7 @@ describe('random schedules', () => {
   })
 
   it('that still run after a swap or a move train as serial training does', async () => {
+    const mostRuns = full ? 300 : 20
     let run = 0
     await fc.assert(
       fc.asyncProperty(
@@ -266,12 +267,13 @@ describe('random schedules', () => {
         fc.infiniteStream(fc.nat(1_000_000)),
         async (schedule, kind, stream) => {
           const { schedule: changed } = mutators[kind]!(schedule, chooser(stream))
-          if (validateSchedule(changed).length > 0) return
+          if (run >= mostRuns || validateSchedule(changed).length > 0) return
           run++
           expect(await differences(changed)).toEqual([])
         },
       ),
-      { numRuns: full ? 300 : 25 },
+      // What is counted below must not depend on luck.
+      { numRuns: full ? 3000 : 300, seed: 7 },
     )
     expect(run).toBeGreaterThan(3)
   })
