@@ -1,46 +1,51 @@
-import type { Group } from '../types.ts'
+import type { ResolvedZero } from '../../plan/index.ts'
+import type { Group, MeshAxis } from '../types.ts'
 import type { StageInfo } from './stages.ts'
 
-/** The replicas of a stage; undefined where there is one. */
-export function replicaGroup({ replicas, axes }: StageInfo): Group | undefined {
-  return replicas === 1 ? undefined : { name: 'data', axes: axes.map(({ name }) => name) }
+/** Data axes over which ZeRO deals out the state of a stage, the one that varies slowest first. */
+export function dealtAxes(axes: readonly MeshAxis[], zero: ResolvedZero | null): string[] {
+  if (zero === null) return []
+  const [outer, inner] = axes.map(({ name }) => name)
+  if (inner === undefined) return [outer!]
+  return zero.shardsCopies ? [inner, outer!] : [inner]
 }
 
-/** All ranks of all actors that keep a tied parameter. */
-export function tiedGroup(stages: readonly StageInfo[], parameter: string): Group {
+/** The others: gradients that an update reads are terms over them until they are added. */
+export function undealtAxes(axes: readonly MeshAxis[], zero: ResolvedZero | null): string[] {
+  const dealt = dealtAxes(axes, zero)
+  return axes.map(({ name }) => name).filter((name) => !dealt.includes(name))
+}
+
+/** Replicas of a stage along `over`, some of its data axes or all; undefined where there is one. */
+export function replicaGroup({ replicas, axes }: StageInfo, over?: readonly string[]): Group | undefined {
+  if (over === undefined || over.length === axes.length)
+    return replicas === 1 ? undefined : { name: 'data', axes: axes.map(({ name }) => name) }
+  return over.length === 0 ? undefined : { name: over.join(' '), axes: [...over] }
+}
+
+/** Ranks of all actors that keep a tied parameter, along `over`: all of them, or those with equal shards. */
+export function tiedGroup(stages: readonly StageInfo[], parameter: string, over?: readonly string[]): Group {
   const actors = stages
     .filter(({ pack }) => pack.tied.has(parameter))
     .map(({ actor }) => actor)
     .sort((a, b) => a - b)
-  const axes = stages.find(({ actor }) => actor === actors[0])!.axes.map(({ name }) => name)
-  return { name: `tied(${actors.join(',')})`, axes: ['pipeline', ...axes], pipelines: actors }
+  const { axes } = stages.find(({ actor }) => actor === actors[0])!
+  const name = `tied(${actors.join(',')})`
+  if (over === undefined || over.length === axes.length)
+    return { name, axes: ['pipeline', ...axes.map((axis) => axis.name)], pipelines: actors }
+  const kind = over.length === 0 ? 'shards' : 'copies'
+  return { name: `${name}.${kind}`, axes: ['pipeline', ...over], pipelines: actors }
 }
 
-/** Ranks whose gradients of the parameter are terms of one sum; undefined where there is one rank. */
+/**
+ * Ranks whose gradients of the parameter are terms of one sum, once they have been added over all data axes but `over`;
+ * undefined where there is one rank.
+ */
 export function sumGroup(
   stages: readonly StageInfo[],
   info: StageInfo,
   parameter: string,
+  over?: readonly string[],
 ): Group | undefined {
-  return info.pack.tied.has(parameter) ? tiedGroup(stages, parameter) : replicaGroup(info)
-}
-
-/**
- * The same once terms have been added over all data axes but `rest`: what shards of equal place hold. Undefined where
- * nothing is left to add.
- */
-export function remainingGroup(
-  stages: readonly StageInfo[],
-  info: StageInfo,
-  parameter: string,
-  rest: readonly string[],
-): Group | undefined {
-  if (!info.pack.tied.has(parameter))
-    return rest.length === 0 ? undefined : { name: rest.join(' '), axes: [...rest] }
-  const { name, pipelines } = tiedGroup(stages, parameter)
-  return {
-    name: `${name}.${rest.length === 0 ? 'shards' : 'copies'}`,
-    axes: ['pipeline', ...rest],
-    ...(pipelines === undefined ? {} : { pipelines }),
-  }
+  return info.pack.tied.has(parameter) ? tiedGroup(stages, parameter, over) : replicaGroup(info, over)
 }

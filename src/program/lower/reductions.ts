@@ -2,7 +2,7 @@ import { elementCount } from '../../graph/index.ts'
 import type { ResolvedZero } from '../../plan/index.ts'
 import type { Group, Region, Work } from '../types.ts'
 import type { CollectiveNode, Dag } from './dag.ts'
-import { remainingGroup, replicaGroup, tiedGroup } from './groups.ts'
+import { replicaGroup, tiedGroup, undealtAxes } from './groups.ts'
 import { names } from './names.ts'
 import { type StageInfo, shardRegion } from './stages.ts'
 
@@ -41,12 +41,7 @@ function lowerReplicas(
   for (const info of stages) {
     const { stage, actor, pack, axes } = info
     // Shards have been added over the axes that share them out.
-    const group =
-      zero === null
-        ? replicaGroup(info)
-        : zero.copies > 1 && !zero.shardsCopies
-          ? { name: axes[0]!.name, axes: [axes[0]!.name] }
-          : undefined
+    const group = replicaGroup(info, undealtAxes(axes, zero))
     if (group === undefined) continue
     const buffer = names.gradients(stage)
     const parts =
@@ -70,8 +65,7 @@ function lowerTied(
 ): void {
   for (const name of new Set(stages.flatMap(({ pack }) => [...pack.tied]))) {
     const holders = stages.filter(({ pack }) => pack.tied.has(name))
-    const rest = zero === null || zero.copies === 1 || zero.shardsCopies ? [] : ['data.replica']
-    const group = zero === null ? tiedGroup(stages, name) : remainingGroup(stages, holders[0]!, name, rest)!
+    const group = tiedGroup(stages, name, undealtAxes(holders[0]!.axes, zero))
     groups.set(group.name, group)
     const members = holders.map(({ stage, actor, pack }) => {
       const region = shardRegion(pack, pack.segments.find(({ tied }) => tied === name)!)

@@ -3,6 +3,7 @@ import type { ResolvedZero } from '../../plan/index.ts'
 import { packStage } from '../packNames.ts'
 import type { CollectiveOperation, Group, Region } from '../types.ts'
 import type { Dag, DagOperand, DagPart, DagValue } from './dag.ts'
+import { replicaGroup } from './groups.ts'
 import { names } from './names.ts'
 import type { PackSegment, StageInfo } from './stages.ts'
 
@@ -18,7 +19,9 @@ export function lowerShards(
   zero: ResolvedZero,
   options: { readonly gradients: boolean },
 ): Group[] {
-  const { used, groups, shardGroup } = groupsOf(zero)
+  const [inner, outer] = stages[0]!.axes.map(({ name }) => name).reverse()
+  const shardGroup = replicaGroup(stages[0]!, [inner!])!
+  const copyGroup = replicaGroup(stages[0]!, outer === undefined ? [] : [outer])
   const windows = windowsOf(dag)
   const { shards, copies, shardsCopies } = zero
   const held = shards * (shardsCopies ? copies : 1)
@@ -35,7 +38,7 @@ export function lowerShards(
           { value: { buffer: names.copyShard(info.stage) }, split: shards },
         ),
       )
-      collective(dag, 'allGather', used(groups.copies), actor, parts)
+      collective(dag, 'allGather', copyGroup!, actor, parts)
     }
     const gathers = windows.gathers[actor]!
     gathers.forEach(({ window, reads }, index) => {
@@ -49,7 +52,7 @@ export function lowerShards(
       )
       const before = gathers[index - (zero.prefetch ? 2 : 1)]
       const after = zero.gather === 'step' || before === undefined ? undefined : [before.last]
-      collective(dag, 'allGather', used(shardGroup), actor, parts, after)
+      collective(dag, 'allGather', shardGroup, actor, parts, after)
     })
     if (!options.gradients) continue
     const started = new Set<string>()
@@ -70,7 +73,7 @@ export function lowerShards(
           ).map(({ source, result }): DagPart => ({ source, result: { ...result!, mode } }))
         }),
       )
-      collective(dag, 'reduceScatter', used(shardGroup), actor, parts)
+      collective(dag, 'reduceScatter', shardGroup, actor, parts)
     }
     if (shardsCopies) {
       const parts = mine.flatMap((info) =>
@@ -81,34 +84,16 @@ export function lowerShards(
           { value: { buffer: names.gradients(info.stage) }, split: held },
         ),
       )
-      collective(dag, 'reduceScatter', used(groups.copies), actor, parts)
+      collective(dag, 'reduceScatter', copyGroup!, actor, parts)
     }
   }
-  return [...groups.inUse]
-}
-
-function groupsOf({ copies }: ResolvedZero): {
-  readonly shardGroup: Group
-  readonly groups: { readonly copies: Group; readonly inUse: Set<Group> }
-  readonly used: (group: Group) => string
-} {
-  const shardGroup =
-    copies === 1 ? { name: 'data', axes: ['data'] } : { name: 'data.shard', axes: ['data.shard'] }
-  const inUse = new Set<Group>()
-  return {
-    shardGroup,
-    groups: { copies: { name: 'data.replica', axes: ['data.replica'] }, inUse },
-    used: (group) => {
-      inUse.add(group)
-      return group.name
-    },
-  }
+  return shardsCopies ? [shardGroup, copyGroup!] : [shardGroup]
 }
 
 function collective(
   dag: Dag,
   operation: CollectiveOperation,
-  group: string,
+  group: Group,
   actor: number,
   parts: readonly DagPart[],
   after?: readonly number[],
@@ -119,7 +104,7 @@ function collective(
     stream: operation === 'allGather' ? 'gather' : 'reduce',
     operation,
     ...(operation === 'allGather' ? {} : { reduce: 'sum' as const }),
-    group,
+    group: group.name,
     members: [{ actor, parts }],
     latency: 0,
     ...(after === undefined ? {} : { after }),

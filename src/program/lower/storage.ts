@@ -4,7 +4,7 @@ import type { ResolvedZero } from '../../plan/index.ts'
 import { gatherWindows, gradientWindows, type Schedule, type WindowMode } from '../../schedule/index.ts'
 import type { Group, PackEntry, Shard } from '../types.ts'
 import type { Dag, DagValue } from './dag.ts'
-import { remainingGroup, sumGroup } from './groups.ts'
+import { dealtAxes, sumGroup, undealtAxes } from './groups.ts'
 import { names } from './names.ts'
 import type { StageInfo } from './stages.ts'
 
@@ -72,10 +72,8 @@ function windowIndex(
 /** How the state of a stage is dealt out to its replicas; undefined where each has all of it. */
 export function stateShard({ pack, axes }: StageInfo, zero: ResolvedZero | null): Shard | undefined {
   if (zero === null) return undefined
-  const [outer, inner] = axes
-  const dealt = inner === undefined ? [outer!] : zero.shardsCopies ? [inner, outer!] : [inner]
   return {
-    axes: dealt.map(({ name }) => name),
+    axes: dealtAxes(axes, zero),
     segments: pack.segments.map(({ start, end }) => ({ start, end })),
   }
 }
@@ -93,13 +91,10 @@ export function declareStorage(
   const { stage, actor, pack, axes } = info
   const { dtype, gradients, zero } = options
   const groups: Group[] = []
-  /** Entries as terms of the sum that is left once they are added over all data axes but `rest`. */
-  const terms = (rest: readonly string[] | undefined): PackEntry[] =>
+  /** Entries as terms of the sum that is left once they are added over all data axes but `over`. */
+  const terms = (over?: readonly string[]): PackEntry[] =>
     pack.entries.map((entry) => {
-      const group =
-        rest === undefined
-          ? sumGroup(stages, info, entry.name)
-          : remainingGroup(stages, info, entry.name, rest)
+      const group = sumGroup(stages, info, entry.name, over)
       if (group === undefined) return entry
       groups.push(group)
       return { ...entry, sumOver: group.name }
@@ -107,22 +102,21 @@ export function declareStorage(
   const whole = { dtype, shape: [pack.elements] }
   if (zero === null) {
     dag.buffer(actor, names.parameters(stage), whole, { state: true, pack: pack.entries })
-    if (gradients) dag.buffer(actor, names.gradients(stage), whole, { pack: terms(undefined) })
+    if (gradients) dag.buffer(actor, names.gradients(stage), whole, { pack: terms() })
     return groups
   }
   const shard = stateShard(info, zero)!
   const part = { dtype, shape: [pack.elements / pack.shards] }
   dag.buffer(actor, names.parameters(stage), part, { state: true, pack: pack.entries, shard })
   dag.buffer(actor, names.gathered(stage), whole, { pack: pack.entries, windowed: true })
-  const copies = axes.length > 1 ? [axes[0]!.name] : []
   const ofCopy = { dtype, shape: [pack.elements / zero.shards] }
   const copyShard: Shard = { axes: [axes.at(-1)!.name], segments: shard.segments }
   if (zero.shardsCopies)
     dag.buffer(actor, names.copyShard(stage), ofCopy, { pack: pack.entries, shard: copyShard })
   if (!gradients) return groups
-  dag.buffer(actor, names.windowGradients(stage), whole, { pack: terms(undefined), windowed: true })
+  dag.buffer(actor, names.windowGradients(stage), whole, { pack: terms(), windowed: true })
   if (zero.shardsCopies)
-    dag.buffer(actor, names.copyGradients(stage), ofCopy, { pack: terms(copies), shard: copyShard })
-  dag.buffer(actor, names.gradients(stage), part, { pack: terms(zero.shardsCopies ? [] : copies), shard })
+    dag.buffer(actor, names.copyGradients(stage), ofCopy, { pack: terms([axes[0]!.name]), shard: copyShard })
+  dag.buffer(actor, names.gradients(stage), part, { pack: terms(undealtAxes(axes, zero)), shard })
   return groups
 }

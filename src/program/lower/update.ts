@@ -3,6 +3,7 @@ import { buildClipFactor, type Optimizer } from '../../optimizers/index.ts'
 import type { ResolvedZero } from '../../plan/index.ts'
 import type { GraphTask, Group, KernelTask, Region } from '../types.ts'
 import type { Dag, DagOperand } from './dag.ts'
+import { undealtAxes } from './groups.ts'
 import { names } from './names.ts'
 import { addAllReduce } from './reductions.ts'
 import { type ParameterPack, type StageInfo, shardRegion } from './stages.ts'
@@ -40,9 +41,8 @@ export function lowerClip(
   for (const info of stages) {
     const { stage, actor, pack, axes } = info
     const owned = ownedRegions(pack)
-    const dealt = stateShard(info, zero)?.axes ?? []
-    const isZero = axes.map(({ name }) => name).filter((name) => !dealt.includes(name))
-    if (owned.length > 0) dag.buffer(actor, 'owner', scalar, { constant: { isZero } })
+    if (owned.length > 0)
+      dag.buffer(actor, 'owner', scalar, { constant: { isZero: undealtAxes(axes, zero) } })
     dag.buffer(actor, 'sumOfSquares', scalar, { sumOver: several ? 'all' : undefined })
     for (const region of owned) {
       dag.add({
