@@ -1,5 +1,5 @@
-import { sharedActor } from '../stage-graph.ts'
-import type { Action, StageGraph } from '../types.ts'
+import { actorCount, distanceToEnd, sharedActor } from '../stage-graph.ts'
+import type { Action, Schedule, StageGraph } from '../types.ts'
 
 /**
  * An actor's list: `warmup` forwards, then `group` backwards and `group` forwards in turn, then the backwards that are
@@ -17,6 +17,24 @@ export function alternate(
     for (const action of forwards.slice(warmup + done, warmup + done + group)) actions.push(action)
   }
   return actions
+}
+
+/** Every stage alternates on an actor of its own; `warmup` goes by the longest way from the stage to the end. */
+export function alternatingSchedule(
+  graph: StageGraph,
+  warmup: (distance: number) => number,
+  group?: number,
+): Schedule {
+  const { stages, microbatches, placement } = graph
+  const actors: Action[][] = Array.from({ length: actorCount(graph) }, () => [])
+  for (const [stage, distance] of distanceToEnd(graph).entries())
+    actors[placement[stage]!] = alternate(
+      inOrder('F', stage, microbatches),
+      inOrder('B', stage, microbatches),
+      warmup(distance),
+      group,
+    )
+  return { stages, microbatches, placement, actors }
 }
 
 /** `count` actions of one phase of one stage, micro-batch after micro-batch. */

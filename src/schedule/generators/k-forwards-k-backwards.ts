@@ -1,7 +1,5 @@
 import type { ScheduleGenerator, ScheduleParameters } from '../generator.ts'
-import { actorCount, distanceToEnd } from '../stage-graph.ts'
-import type { Action } from '../types.ts'
-import { alternate, inOrder, refuseSharedActor } from './alternate.ts'
+import { alternatingSchedule, refuseSharedActor } from './alternate.ts'
 
 /**
  * 1F1B with groups of k micro-batches in the place of one: a stage waits less often for a transfer, and holds k times
@@ -21,18 +19,8 @@ export const kForwardsKBackwards: ScheduleGenerator = {
     },
   },
   refuse: refuseSharedActor,
-  generate(graph, parameters) {
-    const { stages, microbatches, placement } = graph
-    const actors: Action[][] = Array.from({ length: actorCount(graph) }, () => [])
-    for (const [stage, distance] of distanceToEnd(graph).entries())
-      actors[placement[stage]!] = alternate(
-        inOrder('F', stage, microbatches),
-        inOrder('B', stage, microbatches),
-        heldMicrobatches(distance, parameters),
-        Number(parameters['k']),
-      )
-    return { stages, microbatches, placement, actors }
-  },
+  generate: (graph, parameters) =>
+    alternatingSchedule(graph, (distance) => heldMicrobatches(distance, parameters), Number(parameters['k'])),
   closedForms: {
     peakActivations: (actor, { actors, microbatches }, parameters) =>
       Math.min(heldMicrobatches(actors - 1 - actor, parameters), microbatches),

@@ -1,7 +1,5 @@
 import type { ScheduleGenerator, ScheduleParameters } from '../generator.ts'
-import { actorCount, distanceToEnd } from '../stage-graph.ts'
-import type { Action } from '../types.ts'
-import { alternate, inOrder, refuseSharedActor } from './alternate.ts'
+import { alternatingSchedule, refuseSharedActor } from './alternate.ts'
 
 /**
  * Each stage injects some forwards, then strictly alternates one backward and one forward, then drains. How many it
@@ -27,17 +25,8 @@ export const oneForwardOneBackward: ScheduleGenerator = {
     },
   },
   refuse: refuseSharedActor,
-  generate(graph, parameters) {
-    const { stages, microbatches, placement } = graph
-    const actors: Action[][] = Array.from({ length: actorCount(graph) }, () => [])
-    for (const [stage, distance] of distanceToEnd(graph).entries())
-      actors[placement[stage]!] = alternate(
-        inOrder('F', stage, microbatches),
-        inOrder('B', stage, microbatches),
-        warmupForwards(distance, parameters),
-      )
-    return { stages, microbatches, placement, actors }
-  },
+  generate: (graph, parameters) =>
+    alternatingSchedule(graph, (distance) => warmupForwards(distance, parameters)),
   closedForms: {
     peakActivations: (actor, { actors, microbatches }, parameters) =>
       Math.min(warmupForwards(actors - 1 - actor, parameters), microbatches),
