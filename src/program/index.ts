@@ -17,6 +17,7 @@ export {
   type Coordinates,
   coordinatesOf,
   groupRanks,
+  groupSize,
   isReplicaAxis,
   peerRank,
   rankAt,

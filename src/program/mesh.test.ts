@@ -1,6 +1,15 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { coordinatesOf, groupRanks, peerRank, rankAt, rankCount, replicaIndex, roleRanks } from './mesh.ts'
+import {
+  coordinatesOf,
+  groupRanks,
+  groupSize,
+  peerRank,
+  rankAt,
+  rankCount,
+  replicaIndex,
+  roleRanks,
+} from './mesh.ts'
 import type { Group, ProgramMesh, Role } from './types.ts'
 
 const axes = fc
@@ -114,4 +123,21 @@ describe('the mesh', () => {
     const role = { pipeline: 1, where: { axis: 'data', modulus: 2, remainder: 1 } } as Role
     expect(roleRanks(mesh, role)).toEqual([2, 4])
   })
+})
+
+it('counts the members of a group as it lists them', () => {
+  const data = (size: number) => [{ name: 'data', size }]
+  const mesh = { submeshes: [data(3), data(2), [...data(2), { name: 'tensor', size: 2 }]] }
+  const groups = [
+    { name: 'data', axes: ['data'] },
+    { name: 'stages', axes: ['pipeline'] },
+    { name: 'ends', axes: ['pipeline'], pipelines: [0, 2] },
+    { name: 'tied', axes: ['pipeline', 'data'], pipelines: [0, 1] },
+    { name: 'all', axes: ['pipeline', 'data', 'tensor'] },
+  ]
+  for (let rank = 0; rank < rankCount(mesh); rank++)
+    for (const group of groups) {
+      const own = coordinatesOf(mesh, rank)
+      expect(groupSize(mesh, own, group)).toBe(groupRanks(mesh, own, group).length)
+    }
 })

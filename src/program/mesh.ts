@@ -114,18 +114,20 @@ export function groupRanks(mesh: ProgramMesh, own: Coordinates, group: Group): n
     .sort((a, b) => a - b)
 }
 
-/** How many members the group has of a rank at `pipeline`, without listing them. */
-export function groupSize({ submeshes }: ProgramMesh, pipeline: number, { axes, pipelines }: Group): number {
-  const places = axes.includes('pipeline') ? (pipelines ?? submeshes.map((_, index) => index)) : [pipeline]
-  return places.reduce(
-    (sum, place) =>
-      sum +
-      (submeshes[place] ?? []).reduce(
-        (product, { name, size }) => (axes.includes(name) ? product * size : product),
-        1,
-      ),
-    0,
-  )
+/** How many members the group of the rank at `own` has, without listing them. */
+export function groupSize({ submeshes }: ProgramMesh, own: Coordinates, group: Group): number {
+  const places = group.axes.includes('pipeline')
+    ? (group.pipelines ?? submeshes.map((_, pipeline) => pipeline))
+    : [own.pipeline]
+  return places.reduce((sum, place) => {
+    let members = 1
+    for (const { name, size } of submeshes[place] ?? []) {
+      const coordinate = own.axes[name]
+      if (group.axes.includes(name)) members *= size
+      else if (coordinate === undefined || coordinate >= size) members = 0
+    }
+    return sum + members
+  }, 0)
 }
 
 /** Ranks that follow `role`, ascending. */

@@ -1,4 +1,5 @@
 import { assertNever } from '../base/index.ts'
+import { ringLaps } from '../layout/index.ts'
 import { operandBytes } from './accesses.ts'
 import type { CollectiveOperation, Instruction, Role } from './types.ts'
 
@@ -9,14 +10,11 @@ type Collective = Extract<Instruction, { kind: 'collective' }>
  * each of which every block passes n - 1 of the n hops.
  */
 const laps: Readonly<Record<Exclude<CollectiveOperation, 'permute'>, number>> = {
-  allReduce: 2,
-  reduceScatter: 1,
-  allGather: 1,
+  ...ringLaps,
   broadcast: 1,
   reduce: 1,
   gather: 1,
   scatter: 1,
-  allToAll: 1,
 }
 
 export const collectiveOperations: readonly CollectiveOperation[] = [

@@ -2,7 +2,7 @@ import {
   type CollectiveOperation,
   collectiveWireBytes,
   coordinatesOf,
-  memberFinder,
+  groupSize,
   type Program,
   roleRanks,
 } from '../program/index.ts'
@@ -43,15 +43,14 @@ export function measureTraffic(network: Network): { readonly bytes: Traffic; rea
 
 /** For a group: its sizes, and how many of the ranks are in one of each size. */
 function groupSizes(program: Program, ranks: readonly number[]): (group: number) => Map<number, number> {
-  const members = memberFinder(program.mesh)
   const known = new Map<number, Map<number, number>>()
   return (group) => {
     let sizes = known.get(group)
     if (sizes !== undefined) return sizes
     sizes = new Map<number, number>()
     for (const rank of ranks) {
-      const { length } = members(program.groups[group]!, coordinatesOf(program.mesh, rank))
-      sizes.set(length, (sizes.get(length) ?? 0) + 1)
+      const size = groupSize(program.mesh, coordinatesOf(program.mesh, rank), program.groups[group]!)
+      sizes.set(size, (sizes.get(size) ?? 0) + 1)
     }
     known.set(group, sizes)
     return sizes

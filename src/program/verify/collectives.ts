@@ -1,5 +1,5 @@
 import { operandBytes, operandRows, overlap } from '../accesses.ts'
-import { groupSize } from '../mesh.ts'
+import { coordinatesOf, groupSize } from '../mesh.ts'
 import { formatOperand } from '../text/operands.ts'
 import type { BufferSpec, CollectiveOperation, CollectivePart, Operand, Role } from '../types.ts'
 import { type Finding, type InstructionPlace, mergeAlike, rankList, type VerifyContext } from './finding.ts'
@@ -36,7 +36,8 @@ export function checkCollectives({ program, ranks }: VerifyContext): Finding[] {
       meetings.set(key, meeting)
       const over = program.groups[group]
       // Of a large program only some members are looked at.
-      const members = over === undefined ? 1 : groupSize(program.mesh, view.role.pipeline, over)
+      const members =
+        over === undefined ? 1 : groupSize(program.mesh, coordinatesOf(program.mesh, rank), over)
       for (const part of parts) {
         const problem = sizeProblem(operation, members, view.role, part)
         if (problem !== undefined)
