@@ -1,5 +1,5 @@
 import { columnKinds, rankCount, readInstruction } from '../program/index.ts'
-import { describeInstruction, type Trace, type TraceEvent } from '../trace/index.ts'
+import { byStart, instructionEvent, type Trace, type TraceEvent } from '../trace/index.ts'
 import type { SimulatedRank, SimulationResult, Times } from './types.ts'
 
 /**
@@ -21,20 +21,13 @@ export function simulationTrace({ program, times }: SimulationResult): Trace {
         start = Math.min(end, Math.max(start, streamEnds[instruction.stream]!))
         streamEnds[instruction.stream] = Math.max(streamEnds[instruction.stream]!, end)
       }
-      const wait = Math.min(end - start, Math.max(0, readyAt(times, rank, at) - start))
-      events.push({
-        rank: rank.rank,
-        stream: instruction.stream,
-        ...describeInstruction(program, role, instruction),
-        start,
-        end,
-        ...(wait > 0 ? { wait } : {}),
-        instruction: at,
-      })
+      const ready = readyAt(times, rank, at)
+      events.push(
+        instructionEvent(program, role, instruction, { rank: rank.rank, index: at, start, end, ready }),
+      )
     }
   }
-  events.sort((a, b) => a.start - b.start || a.rank - b.rank || a.instruction! - b.instruction!)
-  return { ranks: rankCount(program.mesh), streams: program.streams, events }
+  return { ranks: rankCount(program.mesh), streams: program.streams, events: events.sort(byStart) }
 }
 
 /** When those that an instruction meets were all ready for it; 0 where it meets none. */

@@ -40,20 +40,42 @@ export function traceFromStep(program: Program, times: readonly Float64Array[]):
     for (const [index, { start, end }] of timed[rank]!) {
       const instruction = instructions[index]!
       if (instruction.kind === 'free') continue
-      const wait = Math.min(end - start, Math.max(0, meetings.ready(rank, index) - start))
-      events.push({
-        rank,
-        stream: instruction.stream,
-        ...describeInstruction(program, role, instruction),
-        start,
-        end,
-        ...(wait > 0 ? { wait } : {}),
-        instruction: index,
-      })
+      const ready = meetings.ready(rank, index)
+      events.push(instructionEvent(program, role, instruction, { rank, index, start, end, ready }))
     }
   })
-  events.sort((a, b) => a.start - b.start || a.rank - b.rank || a.instruction! - b.instruction!)
-  return { ranks: roles.length, streams: program.streams, events }
+  return { ranks: roles.length, streams: program.streams, events: events.sort(byStart) }
+}
+
+/** One instruction as an event. `ready`: when all that it meets were ready for it, 0 where it meets none. */
+export function instructionEvent(
+  program: Program,
+  role: Role,
+  instruction: Exclude<Instruction, { kind: 'free' }>,
+  at: {
+    readonly rank: number
+    readonly index: number
+    readonly start: number
+    readonly end: number
+    readonly ready: number
+  },
+): TraceEvent {
+  const { rank, index, start, end, ready } = at
+  const wait = Math.min(end - start, Math.max(0, ready - start))
+  return {
+    rank,
+    stream: instruction.stream,
+    ...describeInstruction(program, role, instruction),
+    start,
+    end,
+    ...(wait > 0 ? { wait } : {}),
+    instruction: index,
+  }
+}
+
+/** The order of a trace's events: by start, then by rank and place in its list. */
+export function byStart(a: TraceEvent, b: TraceEvent): number {
+  return a.start - b.start || a.rank - b.rank || a.instruction! - b.instruction!
 }
 
 interface Span {

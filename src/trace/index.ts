@@ -1,4 +1,4 @@
-export { describeInstruction, traceFromStep } from './fromStep.ts'
+export { byStart, describeInstruction, instructionEvent, traceFromStep } from './fromStep.ts'
 export { readChromeTrace } from './readChrome.ts'
 export { type TimeShare, timeShares } from './shares.ts'
 export { drawTimeline, formatSeconds, type TimelineOptions } from './timeline.ts'
