@@ -1,30 +1,64 @@
+import { cpus } from 'node:os'
 import type { Case, Part, Shape } from './types.ts'
 
+/**
+ * False until plans take `mesh: {tensor}`: our side of (d) then runs a pipeline of as many ranks, which is the same
+ * mathematics, and (d) is only measured when asked for.
+ */
+const tensorPlans: boolean = false
+
 /** Every matrix product of the model forward and backward, in operations: 6 for each parameter used and token. */
-export function stepOperations({ layers, hidden, vocab, sequence, samples }: Shape): number {
-  const weights = layers * 12 * hidden * hidden + vocab * hidden
+export function stepOperations(shape: Shape): number {
+  const { family, layers, hidden, heads, kvHeads, mlp, vocab, sequence, samples } = shape
+  const attentionWeights = 2 * hidden * hidden + (2 * hidden * hidden * kvHeads) / heads
+  const feedForwardWeights = (family === 'llama' ? 3 : 2) * hidden * mlp
+  const weights = layers * (attentionWeights + feedForwardWeights) + vocab * hidden
   const attention = layers * 2 * sequence * hidden
   return 6 * (weights + attention) * samples * sequence
 }
 
 const layers = 4
+const tokens = 1024
 
-function shape(hidden: number, sequence: number, vocab: number, ranks: number): Shape {
+/** 1,024 tokens a rank and step, so that no comparison is one of fixed costs. */
+function gpt(hidden: number, sequence: number, vocab: number, ranks: number): Shape {
   const heads = hidden >= 512 ? 8 : 4
-  // 1,024 tokens a rank and step, so that no comparison is one of fixed costs.
-  return { layers, hidden, heads, vocab, sequence, samples: (1024 / sequence) * ranks }
+  const samples = (tokens / sequence) * ranks
+  return { family: 'gpt', layers, hidden, heads, kvHeads: heads, mlp: 4 * hidden, vocab, sequence, samples }
 }
 
+/** 1,024 tokens a step: all ranks have all of them. */
+function llama(hidden: number, sequence: number, vocab: number): Shape {
+  const mlp = Math.ceil((hidden * 8) / 3 / 64) * 64
+  const samples = tokens / sequence
+  return { family: 'llama', layers, hidden, heads: 8, kvHeads: 4, mlp, vocab, sequence, samples }
+}
+
+const plain = { ranks: 1, microbatches: 1, sequenceParallel: false } as const
+
 function oneRank(hidden: number, sequence: number, vocab: number): Case {
-  return { part: 'a', shape: shape(hidden, sequence, vocab, 1), microbatches: 1 }
+  return { ...plain, part: 'a', shape: gpt(hidden, sequence, vocab, 1) }
 }
 
 function replicas(hidden: number, sequence: number, vocab: number): Case {
-  return { part: 'b', shape: shape(hidden, sequence, vocab, 2), microbatches: 1 }
+  return { ...plain, part: 'b', shape: gpt(hidden, sequence, vocab, 2), ranks: 2 }
 }
 
 function pipeline(hidden: number, sequence: number, microbatches: number): Case {
-  return { part: 'c', shape: shape(hidden, sequence, 512, 2), microbatches }
+  return { ...plain, part: 'c', shape: gpt(hidden, sequence, 512, 2), ranks: 2, microbatches }
+}
+
+/** The same model on one rank too, which says what cutting its layers gains on either side. */
+function tensor(hidden: number, sequence: number, vocab: number): readonly Case[] {
+  const whole: Case = { ...plain, part: 'd', shape: llama(hidden, sequence, vocab) }
+  const cut = [2, 4].filter((ranks) => ranks <= Math.max(2, cpus().length))
+  return [
+    whole,
+    ...cut.flatMap((ranks) => [
+      { ...whole, ranks },
+      { ...whole, ranks, sequenceParallel: true },
+    ]),
+  ]
 }
 
 const allCases: readonly Case[] = [
@@ -40,6 +74,9 @@ const allCases: readonly Case[] = [
     pipeline(256, 256, microbatches),
     pipeline(512, 128, microbatches),
   ]),
+  ...tensor(256, 128, 512),
+  ...tensor(512, 256, 512),
+  ...tensor(512, 128, 8192),
 ]
 
 const quickCases: readonly Case[] = [
@@ -48,21 +85,24 @@ const quickCases: readonly Case[] = [
   oneRank(512, 128, 512),
   replicas(128, 128, 512),
   pipeline(128, 128, 4),
+  ...tensor(256, 128, 512).slice(0, 2),
 ]
 
 export function chooseCases(options: { readonly quick: boolean; readonly only?: Part }): readonly Case[] {
   const cases = options.quick ? quickCases : allCases
-  return cases.filter(({ part }) => options.only === undefined || part === options.only)
+  return cases.filter(({ part }) =>
+    options.only === undefined ? tensorPlans || part !== 'd' : part === options.only,
+  )
 }
 
-export function ranksOf({ part }: Case): number {
-  return part === 'a' ? 1 : 2
+export function caseName({ part, shape, ranks, microbatches, sequenceParallel }: Case): string {
+  const { hidden, sequence, vocab } = shape
+  const split = part === 'c' ? ` microbatches ${microbatches}` : part === 'd' ? ` ranks ${ranks}` : ''
+  return `(${part}) hidden ${hidden} sequence ${sequence} vocab ${vocab}${split}${sequenceParallel ? ' sequence parallel' : ''}`
 }
 
-export function caseName({ part, shape, microbatches }: Case): string {
-  const split = part === 'c' ? ` microbatches ${microbatches}` : ''
-  return `(${part}) hidden ${shape.hidden} sequence ${shape.sequence} vocab ${shape.vocab}${split}`
-}
+/** What both sides' models have in common beside their sizes. */
+export const modelNumbers = { epsilon: 1e-5, ropeTheta: 10_000 } as const
 
 /** Settings of AdamW on both sides. */
 export const optimizer = {
@@ -74,18 +114,33 @@ export const optimizer = {
 } as const
 
 /** The case as a plan document. */
-export function planText({ part, shape, microbatches }: Case): string {
-  const { layers, hidden, heads, vocab, sequence, samples } = shape
+export function planText({ part, shape, ranks, microbatches, sequenceParallel }: Case): string {
   const { learningRate: peak, ...settings } = optimizer
   return JSON.stringify({
     meshwright: 1,
-    model: `gpt:layers=${layers},hidden=${hidden},heads=${heads},context=${sequence},vocab=${vocab}`,
-    mesh: { pipeline: part === 'c' ? 2 : 1, data: part === 'b' ? 2 : 1 },
+    model: modelName(shape),
+    mesh: {
+      pipeline: part === 'c' || (part === 'd' && !tensorPlans) ? ranks : 1,
+      data: part === 'b' ? ranks : 1,
+      ...(part === 'd' && tensorPlans ? { tensor: ranks } : {}),
+    },
+    ...(part === 'd' && tensorPlans && ranks > 1
+      ? { layout: { tensor: 'megatron', sequence: sequenceParallel, vocabulary: true } }
+      : {}),
     schedule: '1f1b',
-    batch: { samples, microbatches },
+    batch: { samples: shape.samples, microbatches },
     optimizer: { name: 'adamw', ...settings },
     learningRate: { kind: 'constant', peak },
     clip: null,
     seed: 1,
   })
+}
+
+function modelName({ family, layers, hidden, heads, kvHeads, mlp, vocab, sequence }: Shape): string {
+  const { epsilon, ropeTheta } = modelNumbers
+  const common = { layers, hidden, heads, mlp, context: sequence, vocab, epsilon }
+  const sizes = family === 'gpt' ? common : { ...common, kvHeads, ropeTheta }
+  return `${family}:${Object.entries(sizes)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(',')}`
 }

@@ -8,12 +8,12 @@ import { reportError } from '../src/cli/errors.ts'
 import { describeMachine, loadWarning } from '../src/cli/machine.ts'
 import { Progress } from '../src/cli/progress.ts'
 import { writeFileAtomic } from '../src/data/index.ts'
-import { caseName, chooseCases, ranksOf, stepOperations } from './cases.ts'
+import { caseName, chooseCases, stepOperations } from './cases.ts'
 import { measureCase, measureProduct } from './measure.ts'
 import { benchmarkPage } from './page.ts'
 import { findPython } from './python.ts'
 import type { Effort } from './start.ts'
-import { type Case, type CaseResult, type Part, type Report, variants } from './types.ts'
+import { type Case, type CaseResult, type Part, parts, type Report, variants } from './types.ts'
 
 interface Flags {
   readonly quick?: boolean
@@ -26,7 +26,7 @@ const quickEffort: Effort = { seconds: 4, minimumRounds: 3, maximumRounds: 7, ro
 
 /** For the estimate of the time left only: how fast one thread computes, and what starting a case takes. */
 const assumedOperationsPerSecond = 5e10
-const startSeconds = { a: 6, b: 12, c: 12 } as const
+const startSeconds = { a: 6, b: 12, c: 12, d: 12 } as const
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
@@ -95,7 +95,7 @@ async function bench(flags: Flags): Promise<void> {
 }
 
 function caseSeconds(one: Case, { seconds, minimumRounds }: Effort): number {
-  const step = stepOperations(one.shape) / ranksOf(one) / assumedOperationsPerSecond
+  const step = stepOperations(one.shape) / one.ranks / assumedOperationsPerSecond
   const sides = 1 + variants.length
   return startSeconds[one.part] + 5 * sides * step + Math.max(seconds, minimumRounds * sides * step)
 }
@@ -105,7 +105,7 @@ const command = new Command('bench:engine')
     'times training steps of the local engine and of PyTorch in turns; a whole run writes docs/benchmarks.md',
   )
   .option('--quick', 'a few rows in about a minute')
-  .addOption(new Option('--only <part>', 'one part: one rank, data 2, pipeline 2').choices(['a', 'b', 'c']))
+  .addOption(new Option('--only <part>', 'one part: one rank, data 2, pipeline 2, tensor 2').choices(parts))
   .option('--json <file>', 'keep the figures as a JSON document')
   .exitOverride()
   .action(bench)

@@ -2,19 +2,24 @@ import type { Case } from './types.ts'
 
 /** What both sides of a case are told, as a JSON file. */
 export interface Job {
-  readonly mode: 'single' | 'data' | 'pipeline'
+  readonly mode: 'single' | 'data' | 'pipeline' | 'tensor'
   /** The plan document; PyTorch takes the rest instead. */
   readonly plan: string
   readonly model: {
     readonly layers: number
     readonly hidden: number
     readonly heads: number
+    readonly kvHeads: number
+    readonly mlp: number
     readonly vocab: number
     readonly context: number
+    readonly epsilon: number
+    readonly ropeTheta: number
   }
   readonly samples: number
   readonly sequence: number
   readonly microbatches: number
+  readonly sequenceParallel: boolean
   readonly optimizer: Readonly<Record<string, number>>
   /** safetensors file of the initial weights: our side writes it. */
   readonly weights: string
@@ -31,4 +36,9 @@ export interface OursHello {
   readonly parameters: number
 }
 
-export const modes: Readonly<Record<Case['part'], Job['mode']>> = { a: 'single', b: 'data', c: 'pipeline' }
+export const modes: Readonly<Record<Case['part'], Job['mode']>> = {
+  a: 'single',
+  b: 'data',
+  c: 'pipeline',
+  d: 'tensor',
+}

@@ -1,5 +1,5 @@
 import { exitCodes, MeshwrightError, median } from '../src/base/index.ts'
-import { caseName, ranksOf } from './cases.ts'
+import { caseName } from './cases.ts'
 import type { OursHello } from './job.ts'
 import { ProductClock } from './products.ts'
 import type { Side } from './side.ts'
@@ -18,7 +18,7 @@ export async function measureCase(bench: Bench, one: Case): Promise<CaseResult> 
   const ours = await startOurs<OursHello>(bench, job)
   try {
     const { stages, parameters } = ours.hello
-    const torch = await startTorch(bench, { ...job, stages }, ranksOf(one))
+    const torch = await startTorch(bench, { ...job, stages }, one.ranks)
     try {
       const sides = { ours: ours.side, default: torch.side, fused: torch.side }
       const { peakBytes, lossDifference } = await warmUp(sides, one)

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { optimizer, planText } from './cases.ts'
+import { modelNumbers, optimizer, planText } from './cases.ts'
 import { type Job, modes } from './job.ts'
 import { type Python, torchEnvironment } from './python.ts'
 import { Side } from './side.ts'
@@ -68,17 +68,18 @@ function writeJobFile(bench: Bench, name: string, job: Job | null): string {
 
 /** What both sides of a case are told, and the batches. */
 export function writeJob(bench: Bench, one: Case): Job {
-  const { shape, part, microbatches } = one
-  const { layers, hidden, heads, vocab, samples, sequence } = shape
+  const { shape, part, microbatches, sequenceParallel } = one
+  const { layers, hidden, heads, kvHeads, mlp, vocab, samples, sequence } = shape
   const path = join(bench.folder, 'batches.i32')
   writeFileSync(path, randomTokens(2 * batches * samples * sequence, vocab))
   return {
     mode: modes[part],
     plan: planText(one),
-    model: { layers, hidden, heads, vocab, context: sequence },
+    model: { layers, hidden, heads, kvHeads, mlp, vocab, context: sequence, ...modelNumbers },
     samples,
     sequence,
     microbatches,
+    sequenceParallel,
     optimizer,
     weights: join(bench.folder, 'weights.safetensors'),
     batches: path,

@@ -1,17 +1,25 @@
 import type { Machine } from '../src/cli/machine.ts'
 
-/** Which comparison: one rank, data 2 (DistributedDataParallel), pipeline 2 (1F1B). */
-export type Part = 'a' | 'b' | 'c'
+/**
+ * Which comparison: one rank, data 2 (DistributedDataParallel), pipeline 2 (1F1B), layers cut over the ranks
+ * (parallelize_module).
+ */
+export const parts = ['a', 'b', 'c', 'd'] as const
+export type Part = (typeof parts)[number]
 
 /** Forms of AdamW on PyTorch's side. */
 export const variants = ['default', 'fused'] as const
 export type Variant = (typeof variants)[number]
 
-/** What is trained: a GPT-2 of `layers` blocks on random tokens, `samples` sequences a step over all ranks. */
+/** What is trained: `layers` blocks on random tokens, `samples` sequences a step over all ranks. */
 export interface Shape {
+  readonly family: 'gpt' | 'llama'
   readonly layers: number
   readonly hidden: number
   readonly heads: number
+  /** Heads of keys and values; those of queries in a GPT-2. */
+  readonly kvHeads: number
+  readonly mlp: number
   readonly vocab: number
   readonly sequence: number
   readonly samples: number
@@ -20,7 +28,10 @@ export interface Shape {
 export interface Case {
   readonly part: Part
   readonly shape: Shape
+  readonly ranks: number
   readonly microbatches: number
+  /** Whether what lies between cut layers is cut by positions; in (d) only. */
+  readonly sequenceParallel: boolean
 }
 
 /** Middle and quartiles over the rounds. */

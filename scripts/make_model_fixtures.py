@@ -16,7 +16,16 @@ import json
 import pathlib
 
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import (
+    DeepseekV3Config,
+    DeepseekV3ForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
+)
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "src" / "models" / "fixtures"
@@ -41,6 +50,31 @@ def fill(model):
             values = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
             centre = 1.0 if parameter.ndim == 1 else 0.0
             parameter.copy_(torch.round((centre + 0.4 * values) * 1e4) / 1e4)
+        for name, buffer in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                values = torch.randn(buffer.shape, generator=generator, dtype=torch.float64)
+                buffer.copy_(torch.round(0.1 * values * 1e4) / 1e4)
+
+
+def tensors_of(model):
+    """Name, values and gradient of all that a checkpoint holds, experts stacked but otherwise named as there."""
+    mixtral = model.config.model_type == "mixtral"
+    for name, parameter in model.named_parameters():
+        if mixtral:
+            name = name.replace(".mlp.", ".block_sparse_moe.")
+        pair = parameter.detach(), parameter.grad
+        if name.endswith(".experts.gate_up_proj"):
+            stem = name.removesuffix("gate_up_proj")
+            gate, up = zip(*(tensor.chunk(2, dim=1) for tensor in pair))
+            yield f"{stem}{'w1' if mixtral else 'gate_proj'}.weight", *gate
+            yield f"{stem}{'w3' if mixtral else 'up_proj'}.weight", *up
+        elif name.endswith(".experts.down_proj"):
+            yield f"{name.removesuffix('down_proj')}{'w2' if mixtral else 'down_proj'}.weight", *pair
+        else:
+            yield name, *pair
+    for name, buffer in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            yield name, buffer, torch.zeros_like(buffer)
 
 
 def record(name, model, batch, sequence):
@@ -71,11 +105,11 @@ def record(name, model, batch, sequence):
             "loss": loss.item(),
             "parameters": {
                 key: {
-                    "shape": list(parameter.shape),
-                    "values": parameter.detach().flatten().tolist(),
-                    "gradient": parameter.grad.flatten().tolist(),
+                    "shape": list(values.shape),
+                    "values": values.flatten().tolist(),
+                    "gradient": gradient.flatten().tolist(),
                 }
-                for key, parameter in model.named_parameters()
+                for key, values, gradient in tensors_of(model)
             },
         },
     )
@@ -99,8 +133,7 @@ def rotary(**options):
         hidden_size=4096, num_attention_heads=32, max_position_embeddings=131072, rope_parameters=options
     )
     frequencies, factor = ROPE_INIT_FUNCTIONS[options["rope_type"]](config)
-    assert factor == 1.0
-    return {"parameters": options, "headDim": 128, "frequencies": frequencies.tolist()}
+    return {"parameters": options, "headDim": 128, "factor": factor, "frequencies": frequencies.tolist()}
 
 
 with in_float64():
@@ -148,6 +181,70 @@ with in_float64():
         batch=2,
         sequence=5,
     )
+    record(
+        "mixtral",
+        MixtralForCausalLM(
+            MixtralConfig(
+                vocab_size=11,
+                hidden_size=8,
+                intermediate_size=6,
+                num_hidden_layers=2,
+                num_attention_heads=4,
+                num_key_value_heads=2,
+                head_dim=4,
+                max_position_embeddings=32,
+                num_local_experts=4,
+                num_experts_per_tok=2,
+                rope_parameters={"rope_type": "default", "rope_theta": 20.0},
+                attn_implementation="eager",
+                experts_implementation="eager",
+            )
+        ),
+        batch=2,
+        sequence=5,
+    )
+    # Groups that leave experts out, a dense layer first, all of latent attention, and a rotary scaling that bites.
+    record(
+        "deepseek-v3",
+        DeepseekV3ForCausalLM(
+            DeepseekV3Config(
+                vocab_size=11,
+                hidden_size=8,
+                intermediate_size=10,
+                moe_intermediate_size=3,
+                num_hidden_layers=2,
+                num_attention_heads=2,
+                num_key_value_heads=2,
+                n_routed_experts=6,
+                num_experts_per_tok=2,
+                n_shared_experts=2,
+                n_group=3,
+                topk_group=2,
+                first_k_dense_replace=1,
+                q_lora_rank=5,
+                kv_lora_rank=6,
+                qk_nope_head_dim=3,
+                qk_rope_head_dim=4,
+                v_head_dim=5,
+                max_position_embeddings=64,
+                num_nextn_predict_layers=0,
+                rope_parameters={
+                    "rope_type": "yarn",
+                    "rope_theta": 20.0,
+                    "factor": 4.0,
+                    "original_max_position_embeddings": 16,
+                    "beta_fast": 2,
+                    "beta_slow": 1,
+                    "mscale": 0.7,
+                    "mscale_all_dim": 1.0,
+                },
+                attn_implementation="eager",
+                experts_implementation="eager",
+            )
+        ),
+        batch=2,
+        sequence=7,
+    )
     (FIXTURES / "rotary.json").write_text(
         json.dumps(
             [
@@ -160,6 +257,17 @@ with in_float64():
                     original_max_position_embeddings=8192,
                 ),
                 rotary(rope_type="linear", rope_theta=10000.0, factor=4.0),
+                rotary(
+                    rope_type="yarn",
+                    rope_theta=10000.0,
+                    factor=40.0,
+                    original_max_position_embeddings=4096,
+                    beta_fast=32,
+                    beta_slow=1,
+                    mscale=0.7,
+                    mscale_all_dim=1.0,
+                ),
+                rotary(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=2048),
             ],
             indent=2,
         )

@@ -24,7 +24,7 @@ const steps = 3
 const tolerance = 1e-9
 
 const factors: Factors<TrainingCase> = {
-  family: ['gpt', 'llama'],
+  family: ['gpt', 'llama', 'moe'],
   tied: [true, false],
   stages: [1, 2, 3, 4],
   replicas: [[1], [2], [2, 1], [1, 2], [3, 1]],

@@ -99,7 +99,7 @@ class Reference {
   }
 }
 
-test.each(['gpt', 'llama'] as const)(
+test.each(['gpt', 'llama', 'moe'] as const)(
   'serial training of %s is what the reference interpreter, finite differences and a plain loop of AdamW say',
   async (family) => {
     const compiled = compilePlan({ ...planOf(serialCase(family)), batch: { samples, microbatches: 1 } })

@@ -5,8 +5,11 @@ import { compile } from '../src/cli/prepare.ts'
 import { storedDType, writeSafetensors } from '../src/data/index.ts'
 import { createLocalEngine } from '../src/engine/index.ts'
 import { initialState, stateFromWeights } from '../src/engine/training/initialState.ts'
+import deepseekV3 from '../src/models/fixtures/deepseek-v3.json' with { type: 'json' }
 import gpt2 from '../src/models/fixtures/gpt2.json' with { type: 'json' }
 import llama from '../src/models/fixtures/llama.json' with { type: 'json' }
+import mixtral from '../src/models/fixtures/mixtral.json' with { type: 'json' }
+import { storedParameters } from '../src/models/index.ts'
 import { parsePlan } from '../src/plan/index.ts'
 import { type Fixture, largestDifference } from './support/modelFixture.ts'
 import { programOf } from './support/trainingCase.ts'
@@ -16,16 +19,26 @@ const folder = temporaryFolder()
 afterAll(folder.remove)
 
 /** Weights, inputs, loss and gradients as the transformers library has them, in float64. */
-const fixtures: Readonly<Record<string, Fixture>> = { gpt2, llama }
+const fixtures: Readonly<Record<string, Fixture>> = { gpt2, llama, mixtral, deepseekV3 }
 
 /** Writes the fixture's weights as a checkpoint of `shards` files; gives the file to open. */
 async function writeWeights(name: string, fixture: Fixture, shards: number): Promise<string> {
-  const tensors = Object.entries(fixture.parameters).map(([parameter, { shape, values }]) => ({
-    name: parameter,
-    dtype: storedDType.f64,
-    shape,
-    chunks: () => [Float64Array.from(values)],
-  }))
+  const tensors = Object.entries(fixture.parameters).flatMap(([parameter, { shape, values }]) => {
+    // Fixtures have the experts of a layer in one tensor, checkpoints do not.
+    const stacked = parameter.includes('.mlp.experts.') || parameter.includes('.block_sparse_moe.experts.')
+    const spec = { name: parameter, shape, ...(stacked ? ({ perExpert: true } as const) : {}) }
+    return storedParameters({ family: 'moe' }, spec).map((part) => ({
+      name: part.names[0]!,
+      dtype: storedDType.f64,
+      shape: part.shape,
+      chunks: () => [
+        Float64Array.from(values).subarray(
+          part.start,
+          part.start + part.shape.reduce((count, size) => count * size, 1),
+        ),
+      ],
+    }))
+  })
   if (shards === 1) {
     const path = join(folder.path, `${name}.safetensors`)
     await writeSafetensors(path, tensors, { format: 'pt' })
@@ -48,6 +61,8 @@ test.each([
   ['gpt2', 3],
   ['llama', 1],
   ['llama', 2],
+  ['mixtral', 2],
+  ['deepseekV3', 1],
 ])(
   '%s from a Hugging Face checkpoint of %i files gives the loss and gradients of transformers',
   async (name, shards) => {
@@ -59,7 +74,7 @@ test.each([
         model: { config: `${name}.json`, weights: await writeWeights(name, fixture, shards) },
         mesh: { pipeline: 2, data: 1 },
         batch: { samples: 2, microbatches: 2 },
-        sequence: 5,
+        sequence: fixture.tokens[0]!.length,
         dtype: 'f64',
       }),
     )

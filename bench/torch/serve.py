@@ -74,12 +74,15 @@ class Server:
         return {"seconds": seconds, "losses": self.joined(losses)}
 
     def joined(self, losses: list) -> list:
-        """The whole batch's: replicas have the mean of their share, of the stages only the last has any."""
+        """
+        The whole batch's: replicas have the mean of their share, ranks that share layers all have the whole one, of the
+        stages only the last has any.
+        """
         if not dist.is_initialized():
             return losses
         total = torch.tensor(losses, dtype=torch.float64)
         dist.all_reduce(total)
-        return (total / (dist.get_world_size() if self.job["mode"] == "data" else 1)).tolist()
+        return (total / (1 if self.job["mode"] == "pipeline" else dist.get_world_size())).tolist()
 
 
 def multiply(sizes: list, times: int) -> dict:

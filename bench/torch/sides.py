@@ -1,12 +1,16 @@
-"""One training step in three forms: one process, DistributedDataParallel, 1F1B pipeline."""
+"""One training step in four forms: one process, DistributedDataParallel, 1F1B pipeline, tensor parallel."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+from torch.distributed.tensor.parallel import loss_parallel
 from torch.nn.parallel import DistributedDataParallel
 
+from llama import Llama, cut
 from model import Stage, make_optimizer, mean_loss, summed_loss
 
 Batches = list[tuple[torch.Tensor, torch.Tensor]]
@@ -20,12 +24,18 @@ def whole_model(job: dict, weights: dict) -> Stage:
     return stage
 
 
-def replica_step(module: torch.nn.Module, optimizer: torch.optim.Optimizer, batches: Batches) -> Step:
+def replica_step(
+    module: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batches: Batches,
+    around: Callable[[], AbstractContextManager] = nullcontext,
+) -> Step:
     def step(index: int) -> float:
         tokens, labels = batches[index % len(batches)]
         optimizer.zero_grad(set_to_none=True)
-        loss = mean_loss(module(tokens), labels)
-        loss.backward()
+        with around():
+            loss = mean_loss(module(tokens), labels)
+            loss.backward()
         optimizer.step()
         return loss.item()
 
@@ -76,4 +86,15 @@ def make_pipeline(job: dict, weights: dict, batches: Batches, fused: bool) -> St
     return step
 
 
-makers = {"single": make_single, "data": make_data, "pipeline": make_pipeline}
+def make_tensor(job: dict, weights: dict, batches: Batches, fused: bool) -> Step:
+    """Llama, its layers cut over the ranks; all ranks have all samples. One process has it whole."""
+    module = Llama(job["model"])
+    module.load_state_dict(weights)
+    around = nullcontext
+    if dist.is_initialized():
+        cut(module, init_device_mesh("cpu", (dist.get_world_size(),)), job["sequenceParallel"])
+        around = loss_parallel
+    return replica_step(module, make_optimizer(module, job["optimizer"], fused), batches, around)
+
+
+makers = {"single": make_single, "data": make_data, "pipeline": make_pipeline, "tensor": make_tensor}

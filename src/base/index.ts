@@ -8,6 +8,6 @@ export {
   MeshwrightError,
   type SourcePosition,
 } from './errors.ts'
-export { greatestCommonDivisor, leastCommonMultiple } from './integers.ts'
+export { greatestCommonDivisor, leastCommonMultiple, nearestWorking } from './integers.ts'
 export { median, quantile } from './statistics.ts'
 export { didYouMean, nearest } from './suggest.ts'

@@ -155,6 +155,7 @@ export function serial(compiled: Compiled): Compiled {
 function serialDocument(document: PlanDocument): PlanDocument {
   return setPlan(document, [
     'mesh={"pipeline": 1, "data": 1}',
+    'layout=null',
     'stages=null',
     'schedule=1f1b',
     'batch.microbatches=1',

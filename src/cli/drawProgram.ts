@@ -1,6 +1,6 @@
 import type { ResolvedPlan } from '../plan/index.ts'
 import { arenaBytes, type Program, readInstruction, rolesByRank } from '../program/index.ts'
-import { type Action, drawTimeline, type ScheduleTiming } from '../schedule/index.ts'
+import { type Action, drawTimeline, type ScheduleTiming, sameAction } from '../schedule/index.ts'
 import { playProgram, unitCosts } from '../simulate/index.ts'
 import { formatBytes } from './format.ts'
 import { paintPhase } from './style.ts'
@@ -20,10 +20,11 @@ export function drawProgram(plan: ResolvedPlan, program: Program, width: number 
       if (action !== undefined) entries.push({ actor: rank, index, actions: [action], start, end })
     }
   entries.sort((a, b) => a.actor - b.actor || a.start - b.start)
-  const makespan = entries.reduce((latest, { end }) => Math.max(latest, end), 0)
+  const drawn = joinPieces(entries)
+  const makespan = drawn.reduce((latest, { end }) => Math.max(latest, end), 0)
   const digits = String(roles.length - 1).length
   const lines = drawTimeline(
-    { actors: roles.length, entries, makespan, busy: [], peakInFlight: [], peakActivations: [] },
+    { actors: roles.length, entries: drawn, makespan, busy: [], peakInFlight: [], peakActivations: [] },
     {
       maximumWidth: width - 12,
       paint: paintPhase,
@@ -36,6 +37,19 @@ export function drawProgram(plan: ResolvedPlan, program: Program, width: number 
   const memory = ['memory', ...roles.map((role) => formatBytes(arenaBytes(role)))]
   const longest = Math.max(...memory.map((text) => text.length))
   return lines.map((line, row) => `${memory[row]!.padStart(longest)}  ${line}`)
+}
+
+/** Runs of one action, one right after the other, as one: entries by actor and start. */
+function joinPieces(entries: readonly ScheduleTiming['entries'][number][]): ScheduleTiming['entries'] {
+  const joined: ScheduleTiming['entries'][number][] = []
+  for (const entry of entries) {
+    const before = joined.at(-1)
+    const isNext = before?.actor === entry.actor && entry.start <= before.end
+    if (isNext && sameAction(before.actions[0]!, entry.actions[0]!))
+      joined[joined.length - 1] = { ...before, end: entry.end }
+    else joined.push(entry)
+  }
+  return joined
 }
 
 function actionAt(role: Program['roles'][number], index: number): Action | undefined {

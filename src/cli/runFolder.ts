@@ -6,13 +6,12 @@ import {
   type MetricsFile,
   makeFolder,
   openMetrics,
-  storedDType,
-  type TensorToWrite,
   writeCheckpoint,
   writeFailure,
   writeFileAtomic,
 } from '../data/index.ts'
-import type { StateTensors, StepEvent, StepResult } from '../engine/index.ts'
+import { checkpointTensors, type StateTensors, type StepEvent, type StepResult } from '../engine/index.ts'
+import type { Model } from '../models/index.ts'
 import type { Program } from '../program/index.ts'
 import { traceFromStep, writeChromeTrace } from '../trace/index.ts'
 
@@ -59,15 +58,13 @@ export class RunFolder {
     })
   }
 
-  async checkpoint(description: CheckpointDescription, state: StateTensors): Promise<string> {
+  async checkpoint(
+    description: CheckpointDescription,
+    model: Pick<Model, 'family' | 'parameters'>,
+    state: StateTensors,
+  ): Promise<string> {
     this.metrics.sync()
-    const tensors: TensorToWrite[] = [...state].map(([name, { dtype, shape, data }]) => ({
-      name,
-      dtype: storedDType[dtype],
-      shape,
-      chunks: () => [data],
-    }))
-    const written = await writeCheckpoint(this.path, description, tensors)
+    const written = await writeCheckpoint(this.path, description, checkpointTensors(model, state))
     for (const removed of written.removed) this.files.delete(join(this.path, removed))
     this.files.add(written.path)
     return written.path

@@ -117,7 +117,7 @@ export async function runTraining(request: TrainingRequest): Promise<TrainingOut
     let saved = -1
     const save = async (step: number): Promise<void> => {
       if (folder === undefined || saved === step) return
-      const path = await folder.checkpoint(describe(request, data, step), await engine.readState())
+      const path = await folder.checkpoint(describe(request, data, step), model, await engine.readState())
       saved = step
       request.onCheckpoint?.(path)
     }

@@ -3,6 +3,7 @@ export { createEmulator, type EmulatorOptions } from './emulate/index.ts'
 export { memoryWarning, roomProblem } from './local/capacity.ts'
 export { loadFailure, noRuntimeError } from './local/session.ts'
 export { createLocalEngine, type LocalEngineOptions } from './local/start.ts'
+export { checkpointTensors } from './training/checkpointTensors.ts'
 export { compareTensors, type TensorDifference } from './training/compare.ts'
 export { checkEquality, type EqualityOptions, type KindDifference } from './training/equality.ts'
 export {

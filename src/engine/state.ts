@@ -2,6 +2,7 @@ import { didYouMean, exitCodes, internalError, MeshwrightError } from '../base/i
 import { type DType, elementCount, sameShape } from '../graph/index.ts'
 import {
   type BufferSpec,
+  blockAxes,
   type Coordinates,
   coordinatesOf,
   type HeldPart,
@@ -27,6 +28,13 @@ export interface StateTensor {
   readonly parts: readonly StatePart[]
 }
 
+interface OwnedTensor extends StateTensor {
+  readonly parts: StatePart[]
+  readonly pipeline: number
+  /** First elements of the parts. */
+  readonly starts: Set<number>
+}
+
 /** Elements `start` to `end` of a tensor. */
 export interface StatePart {
   readonly rank: number
@@ -40,21 +48,39 @@ export interface StatePart {
 /** The current state of one buffer on one rank, as a view. */
 export type BufferView = (rank: number, buffer: number) => HostTensor['data']
 
-/** Whose copy of a buffer counts: of ranks that hold the same, that with coordinate 0 on every axis but those of shards. */
+/** Axes along which ranks hold different elements of some of the entries: those of shards, and of blocks. */
+function dealtAxes({ shard }: Pick<BufferSpec, 'shard'>, entries: readonly PackEntry[]): Set<string> {
+  return new Set([...(shard?.axes ?? []), ...entries.flatMap(blockAxes)])
+}
+
+/**
+ * Whose copy of a buffer, or of some of its entries, counts: of ranks that hold the same, that with coordinate 0 on every
+ * axis but those along which elements are dealt out.
+ */
 export function isFirstHolder(
-  { shard }: Pick<BufferSpec, 'shard'>,
+  spec: Pick<BufferSpec, 'shard' | 'pack'>,
   mesh: ProgramMesh,
   { pipeline, axes }: Coordinates,
+  entries: readonly PackEntry[] = spec.pack ?? [],
 ): boolean {
-  return (mesh.submeshes[pipeline] ?? []).every(
-    ({ name }) => (axes[name] ?? 0) === 0 || shard?.axes.includes(name) === true,
-  )
+  const dealt = dealtAxes(spec, entries)
+  return (mesh.submeshes[pipeline] ?? []).every(({ name }) => (axes[name] ?? 0) === 0 || dealt.has(name))
+}
+
+/** Equal for ranks that hold the same elements of an entry. */
+export function holderKey(
+  spec: Pick<BufferSpec, 'shard'>,
+  { pipeline, axes }: Coordinates,
+  entry: PackEntry,
+): string {
+  const places = [...dealtAxes(spec, [entry])].map((axis) => axes[axis] ?? 0)
+  return `${pipeline} ${entry.name} ${places.join()}`
 }
 
 /** All tensors of a program's state, in rank order. */
 export function stateTensors(program: Program): Map<string, StateTensor> {
   const { mesh } = program
-  const tensors = new Map<string, StateTensor & { readonly parts: StatePart[]; readonly pipeline: number }>()
+  const tensors = new Map<string, OwnedTensor>()
   const held = new Set<string>()
   rolesByRank(program).forEach((role, rank) => {
     const own = coordinatesOf(mesh, rank)
@@ -64,11 +90,17 @@ export function stateTensors(program: Program): Map<string, StateTensor> {
       for (const { entry, start, end, local } of partsOn(spec, mesh, own)) {
         const { name, shape, owned } = entry
         const { pipeline } = own
-        const tensor = tensors.get(name) ?? { dtype: spec.dtype, shape, parts: [], pipeline }
+        const tensor: OwnedTensor = tensors.get(name) ?? {
+          dtype: spec.dtype,
+          shape,
+          parts: [],
+          pipeline,
+          starts: new Set(),
+        }
         // Of several stages that own it the lowest counts, of ranks that hold the same elements the first.
-        if (!owned || tensor.pipeline !== pipeline || tensor.parts.some((part) => part.start === start))
-          continue
+        if (!owned || tensor.pipeline !== pipeline || tensor.starts.has(start)) continue
         tensors.set(name, tensor)
+        tensor.starts.add(start)
         tensor.parts.push({ rank, buffer, local, start, end })
       }
     })
@@ -153,16 +185,17 @@ export function gatherState(
   return gathered
 }
 
-/** Adds to `gathered` what a rank has of the tensors that a pack owns, as copies out of its elements. */
+/** Adds to `gathered` what a rank has of the tensors that a pack owns and that count, as copies out of its elements. */
 export function gatherPack(
   gathered: Map<string, HostTensor>,
   spec: BufferSpec,
   mesh: ProgramMesh,
   own: Coordinates,
   elements: HostTensor['data'],
+  counts: (entry: PackEntry) => boolean,
 ): void {
   for (const { entry, start, end, local } of partsOn(spec, mesh, own))
-    if (entry.owned)
+    if (entry.owned && counts(entry))
       put(gathered, entry.name, entry.shape, start, elements.subarray(local, local + end - start))
 }
 

@@ -1,5 +1,6 @@
 import { type FlowEdge, minimumCut } from './minimumCut.ts'
-import type { Graph, InputKind, Node, ValueId } from './types.ts'
+import { defaultRecompute, recomputeClass } from './recompute.ts'
+import type { Graph, GraphInput, InputKind, Node, ValueId } from './types.ts'
 
 /** Two tasks in turn: the first has run some nodes of `graph`, the second needs some of their results. */
 export interface BoundaryProblem {
@@ -65,16 +66,41 @@ export function chooseBoundary(problem: BoundaryProblem): ValueId[] {
   return [...inputs, ...graph.nodes.flatMap((node) => node.outputs)].filter(held)
 }
 
-/** The values that follow from nothing but inputs of kind `parameter` and constants, those inputs among them. */
-export function parameterValues(graph: Graph): ReadonlySet<ValueId> {
-  return followingValues(graph, ['parameter'])
+/** Whether a backward starts from an input: it is there as soon as cotangents are, and not before. */
+export function isSeed({ kind, name }: GraphInput): boolean {
+  return kind === 'cotangent' || name === 'lossScale'
 }
 
-/** The values that follow from nothing but inputs of these kinds and constants, those inputs among them. */
-export function followingValues(graph: Graph, kinds: readonly InputKind[]): ReadonlySet<ValueId> {
+/**
+ * The values that follow from nothing but inputs of kind `parameter` and constants, those inputs among them; with
+ * `holdGathered` not through communication, whose results are then values like others.
+ */
+export function parameterValues(graph: Graph, holdGathered: boolean = false): ReadonlySet<ValueId> {
+  return followingValues(graph, ['parameter'], ({ op }) => !holdGathered || op !== 'communicate')
+}
+
+/**
+ * The values that follow from nothing but inputs of these kinds and constants, those inputs among them, by nodes that
+ * `may` make them. Scalars that say where on the mesh a rank stands are constants.
+ */
+export function followingValues(
+  graph: Graph,
+  kinds: readonly InputKind[],
+  may: (node: Node) => boolean = () => true,
+): ReadonlySet<ValueId> {
   const found = new Set<ValueId>()
-  for (const input of graph.inputs) if (kinds.includes(input.kind)) found.add(input.value)
+  for (const input of graph.inputs)
+    if (kinds.includes(input.kind) || (input.kind === 'scalar' && !isSeed(input))) found.add(input.value)
   for (const node of graph.nodes)
-    if (node.inputs.every((input) => found.has(input))) for (const output of node.outputs) found.add(output)
+    if (node.inputs.every((input) => found.has(input)) && may(node))
+      for (const output of node.outputs) found.add(output)
   return found
+}
+
+/**
+ * The values that follow from the batch's integers, from constants and from where a rank stands, by ops that cost no more
+ * than reading and writing them: cheaper to make again than to keep.
+ */
+export function repeatedValues(graph: Graph): ReadonlySet<ValueId> {
+  return followingValues(graph, ['data'], (node) => defaultRecompute.includes(recomputeClass(graph, node)))
 }

@@ -7,7 +7,7 @@ import { GraphBuilder } from './builder.ts'
 import { canonicalHash, canonicalText } from './hash.ts'
 import { splitStages } from './stages.ts'
 import { differentiateStage } from './tasks.ts'
-import type { Graph, Node, TensorType, ValueId } from './types.ts'
+import type { Graph, Node, OpAttributes, TensorType, ValueId } from './types.ts'
 
 /** The same graph with values numbered otherwise, nodes in another order, other names and other block marks. */
 function disguised(graph: Graph, seed: number): Graph {
@@ -128,6 +128,36 @@ describe('canonicalHash', () => {
       return canonicalHash(builder.build({ keepInputs: true }))
     }
     expect(sum(true)).not.toBe(sum(false))
+  })
+
+  it('sees with whom and how ranks communicate', () => {
+    const plain = {
+      operation: 'broadcast',
+      reduce: null,
+      axes: ['a', 'b'],
+      members: 4,
+      root: 0,
+      shift: 0,
+    } as const
+    const sum = { ...plain, operation: 'allReduce', reduce: 'sum' } as const
+    const variants: readonly OpAttributes['communicate'][] = [
+      plain,
+      { ...plain, operation: 'permute' },
+      { ...plain, operation: 'permute', shift: 1 },
+      { ...plain, root: 1 },
+      { ...plain, members: 5 },
+      { ...plain, axes: ['b', 'a'] },
+      { ...plain, axes: ['a,b'] },
+      sum,
+      { ...sum, reduce: 'max' },
+    ]
+    const hashes = variants.map((attributes) => {
+      const builder = new GraphBuilder()
+      const x = builder.input('x', 'activation', { dtype: 'f32', shape: [4] })
+      builder.output('y', builder.one('communicate', [x], attributes))
+      return canonicalHash(builder.build())
+    })
+    expect(new Set(hashes).size).toBe(variants.length)
   })
 
   it('sees the order of outputs', () => {

@@ -1,3 +1,4 @@
+export { repeatedValues } from './boundary.ts'
 export { GraphBuilder, prune } from './builder.ts'
 export { checkGraph } from './check.ts'
 export { type BlockCosts, blockCosts, graphCost, nodeCost } from './cost.ts'
@@ -17,7 +18,13 @@ export { type AffineOperands, emitAffine } from './ops/affine.ts'
 export { maskedScore } from './ops/generators.ts'
 export { opNames, opTable, ruleOf } from './ops/index.ts'
 export { fillNormal, fillUniform, type PermutationOptions, permutation, type RandomStream } from './random.ts'
-export { defaultRecompute, type RecomputeChoice, type RecomputeClass } from './recompute.ts'
+export {
+  defaultRecompute,
+  type RecomputeChoice,
+  type RecomputeClass,
+  recomputeClass,
+} from './recompute.ts'
+export { type RewriteContext, type Rewriting, rewriteGraph } from './rewrite.ts'
 export type {
   Cotangent,
   OnnxAttribute,
@@ -28,10 +35,16 @@ export type {
   OpTable,
   VjpContext,
 } from './rule.ts'
-export { sliceGraph } from './slice.ts'
-export type { ParameterGradient } from './stageDerivative.ts'
+export { nodesBehind, sliceGraph } from './slice.ts'
+export { differentiatePiece, type ParameterGradient, type StageDerivative } from './stageDerivative.ts'
 export { type StagePiece, splitStages } from './stages.ts'
-export { differentiateStage, type StageTasks, type TaskOptions } from './tasks.ts'
+export {
+  differentiateStage,
+  type StageCrossings,
+  type StageTasks,
+  stageTasks,
+  type TaskOptions,
+} from './tasks.ts'
 export {
   axesOf,
   byteSize,
@@ -50,6 +63,7 @@ export {
 export { printGraph } from './text.ts'
 export { parseGraph } from './textParser.ts'
 export type {
+  CommunicateOperation,
   DType,
   FloatDType,
   Graph,

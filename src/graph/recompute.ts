@@ -15,6 +15,7 @@ export type RecomputeClass =
   | 'product'
   | 'attention'
   | 'loss'
+  | 'communication'
 
 export const defaultRecompute: readonly RecomputeClass[] = ['generator', 'elementwise', 'movement', 'norm']
 
@@ -23,9 +24,9 @@ export const defaultRecompute: readonly RecomputeClass[] = ['generator', 'elemen
  * is beyond the classes of ops that the backward repeats in passing.
  *
  * - `none`
- * - `attention`: the attention core, from queries, keys and values
+ * - `attention`: the attention core, from queries, keys and values, and the passing of keys and values around a ring
  * - `full`: the blocks named, or those the predicate is true of (names are those of `Graph.blocks`): of each only what
- *   crosses its borders is held. Names that are no block of the stage mean nothing to it.
+ *   crosses its borders is held; its communication runs again too. Names that are no block of the stage mean nothing to it.
  */
 export type RecomputeChoice =
   | { readonly kind: 'none' }
@@ -65,19 +66,28 @@ const classOfOp: { readonly [K in OpName]: RecomputeClass } = {
   transpose: 'movement',
   broadcast: 'movement',
   slice: 'movement',
+  dynamicSlice: 'movement',
   pad: 'movement',
   concat: 'movement',
   split: 'movement',
+  roll: 'movement',
   matmul: 'product',
   gather: 'table',
   scatterRows: 'table',
   oneHot: 'elementwise',
+  topK: 'reduction',
+  gatherElements: 'table',
+  scatterElements: 'table',
+  assignSlots: 'table',
+  // As much to read and write as a transposition.
+  route: 'movement',
   softmax: 'reduction',
   layerNorm: 'norm',
   rmsNorm: 'norm',
   attention: 'attention',
   crossEntropy: 'loss',
   crossEntropyGradient: 'elementwise',
+  communicate: 'communication',
 }
 
 /** Reductions and table look-ups over no more elements than this cost as little as moving them. */

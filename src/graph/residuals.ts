@@ -1,20 +1,21 @@
 import { assertNever } from '../base/index.ts'
-import { chooseBoundary, followingValues, parameterValues } from './boundary.ts'
+import { chooseBoundary, followingValues, isSeed, parameterValues } from './boundary.ts'
 import { type RecomputeChoice, type RecomputeClass, recomputeClass } from './recompute.ts'
 import { nodesBehind } from './slice.ts'
 import type { StageDerivative } from './stageDerivative.ts'
 import { byteSize } from './tensor.ts'
-import type { Graph, GraphInput, InputKind, Node, ValueId } from './types.ts'
+import type { Graph, InputKind, Node, ValueId } from './types.ts'
 
 /**
  * What the backward takes of the forward: the fewest bytes from which it can be computed when ops of the classes `again`
  * may run in it once more; none that reads parameters, if `lending` says that a part of the backward has none. Inputs of
- * the graph are among them.
+ * the graph are among them, and with `holdGathered` what was communicated of parameters.
  */
 export function chooseResiduals(
   derivative: StageDerivative,
   again: ReadonlySet<RecomputeClass>,
   lending: (node: Node) => boolean,
+  holdGathered: boolean = false,
 ): readonly ValueId[] {
   const { joint } = derivative
   const forwardValues = derivative.forwardOutputs.map((output) => output.value)
@@ -27,7 +28,7 @@ export function chooseResiduals(
     demanded: demanded.filter((value) => !lateValues.has(value)),
     repeatable: both(lending, repeatsByClass(joint, nodesBehind(joint, forwardValues), again)),
     price: priceIn(joint, new Set(forwardValues)),
-    free: parameterValues(joint),
+    free: parameterValues(joint, holdGathered),
   })
 }
 
@@ -42,6 +43,7 @@ export function chooseHeld(
   again: ReadonlySet<RecomputeClass>,
   residuals: readonly ValueId[],
   choice: RecomputeChoice,
+  holdGathered: boolean = false,
 ): readonly ValueId[] {
   if (choice.kind === 'none') return residuals
   const { joint } = derivative
@@ -58,7 +60,7 @@ export function chooseHeld(
     repeatable: (node) => byChoice(node) ?? byClass(node),
     // Anything but the residuals counts a little more, so that nothing runs twice to hold as much in another place.
     price: priceIn(joint, new Set(residuals)),
-    free: parameterValues(joint),
+    free: parameterValues(joint, holdGathered),
   })
 }
 
@@ -90,7 +92,7 @@ function repeatsByChoice(
 ): (node: Node) => boolean | undefined {
   switch (choice.kind) {
     case 'attention':
-      return (node) => (recomputeClass(joint, node) === 'attention' ? true : undefined)
+      return (node) => (recomputeClass(joint, node) === 'attention' || isPermute(node) ? true : undefined)
     case 'full': {
       const { blocks } = choice
       const isChosen = typeof blocks === 'function' ? blocks : (name: string) => blocks.has(name)
@@ -104,6 +106,10 @@ function repeatsByChoice(
     default:
       return assertNever(choice)
   }
+}
+
+function isPermute(node: Node): boolean {
+  return node.op === 'communicate' && node.attributes.operation === 'permute'
 }
 
 /** Values of one block that nodes outside it use, but for what follows from data alone and can be had anywhere. */
@@ -136,10 +142,6 @@ export function followsFromCotangents(joint: Graph): {
     for (const output of node.outputs) values.add(output)
   }
   return { nodes, values }
-}
-
-function isSeed(input: GraphInput): boolean {
-  return input.kind === 'cotangent' || input.name === 'lossScale'
 }
 
 /**

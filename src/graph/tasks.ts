@@ -1,10 +1,11 @@
 import { chooseBoundary, parameterValues } from './boundary.ts'
+import { prune } from './builder.ts'
 import { defaultRecompute, type RecomputeChoice, type RecomputeClass, recomputeClass } from './recompute.ts'
 import { chooseHeld, chooseResiduals, followsFromCotangents, parameterFree, priceIn } from './residuals.ts'
 import { nodesBehind, sliceGraph } from './slice.ts'
 import { differentiatePiece, type ParameterGradient, type StageDerivative } from './stageDerivative.ts'
 import type { StagePiece } from './stages.ts'
-import type { Graph, GraphInput, GraphOutput, Node, ValueId } from './types.ts'
+import type { Graph, GraphInput, GraphOutput, Node, Value, ValueId } from './types.ts'
 
 export interface TaskOptions {
   /** Classes of ops that the backward may run again instead of holding their results. */
@@ -16,7 +17,15 @@ export interface TaskOptions {
    * little more. Default true.
    */
   readonly weightsTakeParameters?: boolean
+  /**
+   * What the forward communicates of parameters (shards of a weight, gathered) is held for the backward like any other
+   * value. Default false: it is communicated again, so that a rank keeps no more of a parameter than its share.
+   */
+  readonly holdGathered?: boolean
 }
+
+/** What tasks must know of a stage's place among others. */
+export type StageCrossings = Pick<StagePiece, 'stage' | 'sends' | 'receives'>
 
 /**
  * The graphs of one stage's phases. They share names: an input of B, I or W is an input or output of F or R of that
@@ -31,7 +40,8 @@ export interface TaskOptions {
  * - I: the part of B behind the cotangents of received values (of what the first block passes on, where the stage
  *   receives none), then boundary values `k0`, `k1`, …
  * - W: the gradients, from residuals and from what I exported; with an empty I it equals B
- * - FB: F and B in one, without residuals: outputs of F that are not sent, then those of B
+ * - FB: F and B in one, without residuals: outputs of F that are not sent, then those of B. Where ranks communicate it is
+ *   cut into pieces all the same, so B then repeats what it repeats alone, and no more crosses than residuals
  */
 export interface StageTasks {
   readonly stage: number
@@ -67,16 +77,25 @@ export interface StageTasks {
  * al. 2016).
  */
 export function differentiateStage(piece: StagePiece, options: TaskOptions = {}): StageTasks {
-  const derivative = differentiatePiece(piece)
+  return stageTasks(piece, differentiatePiece(piece), options)
+}
+
+/** The same of a derivative that is there: of the stage as it is, or of what one rank does of it. */
+export function stageTasks(
+  piece: StageCrossings,
+  derivative: StageDerivative,
+  options: TaskOptions = {},
+): StageTasks {
   const { joint, forwardOutputs } = derivative
   const again = new Set(options.recompute ?? defaultRecompute)
   const isMade = (value: ValueId): boolean => !joint.inputs.some((input) => input.value === value)
 
   const lends = (graph: Graph): ((node: Node) => boolean) =>
     options.weightsTakeParameters === false ? parameterFree(graph) : () => true
-  const taken = chooseResiduals(derivative, again, lends(joint))
+  const holdGathered = options.holdGathered === true
+  const taken = chooseResiduals(derivative, again, lends(joint), holdGathered)
   const residuals = nameBoundary(taken.filter(isMade), forwardOutputs, 'r')
-  const kept = chooseHeld(derivative, again, taken, options.recomputation ?? { kind: 'none' })
+  const kept = chooseHeld(derivative, again, taken, options.recomputation ?? { kind: 'none' }, holdGathered)
   const held = nameBoundary(kept.filter(isMade), [...forwardOutputs, ...residuals], 'h')
   const recomputed = residuals.filter(({ value }) => !kept.includes(value))
 
@@ -92,11 +111,20 @@ export function differentiateStage(piece: StagePiece, options: TaskOptions = {})
   const R = sliceGraph(joint, [...joint.inputs, ...held], asOutputs(recomputed))
   const { B, I, W, exported } = splitBackward(backward, derivative, again, lends(backward))
   const unsent = forwardOutputs.filter(({ name }) => !piece.sends.some((sent) => sent.name === name))
-  const FB = sliceGraph(joint, joint.inputs, [
-    ...unsent,
-    ...derivative.cotangentOutputs,
-    ...derivative.gradientOutputs,
-  ])
+  const FB = joint.nodes.some(({ op }) => op === 'communicate')
+    ? followedBy(
+        sliceGraph(joint, joint.inputs, [
+          ...unsent,
+          ...asOutputs(residuals.filter(({ name }) => !unsent.some((output) => output.name === name))),
+        ]),
+        unsent.map(({ name }) => name),
+        B,
+      )
+    : sliceGraph(joint, joint.inputs, [
+        ...unsent,
+        ...derivative.cotangentOutputs,
+        ...derivative.gradientOutputs,
+      ])
 
   const takenLater = new Set([...B.inputs, ...R.inputs].map((input) => input.name))
   return {
@@ -167,6 +195,32 @@ function splitBackward(
     W: sliceGraph(backward, [...backward.inputs, ...boundary], gradients),
     exported: boundary.map(({ name }) => name),
   }
+}
+
+/** Two tasks in turn as one: inputs of the second are outputs or inputs of the first by name, or its own. */
+function followedBy(first: Graph, kept: readonly string[], second: Graph): Graph {
+  const values: Value[] = [...first.values]
+  const inputs: GraphInput[] = [...first.inputs]
+  const known = new Map([...first.inputs, ...first.outputs].map(({ name, value }) => [name, value]))
+  const ids = new Map<ValueId, ValueId>()
+  const idOf = (value: ValueId): ValueId => {
+    const found = ids.get(value) ?? values.push(second.values[value]!) - 1
+    ids.set(value, found)
+    return found
+  }
+  for (const input of second.inputs) {
+    const found = known.get(input.name)
+    if (found === undefined) inputs.push({ ...input, value: idOf(input.value) })
+    else ids.set(input.value, found)
+  }
+  const nodes = second.nodes.map(
+    (node): Node => ({ ...node, inputs: node.inputs.map(idOf), outputs: node.outputs.map(idOf) }),
+  )
+  const outputs = [
+    ...first.outputs.filter(({ name }) => kept.includes(name)),
+    ...second.outputs.map((output): GraphOutput => ({ ...output, value: idOf(output.value) })),
+  ]
+  return prune({ values, inputs, nodes: [...first.nodes, ...nodes], outputs, blocks: first.blocks }, false)
 }
 
 /** Held values as inputs of the later task: under the name by which the earlier task gives them anyway, or a new one. */

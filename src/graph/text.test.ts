@@ -94,6 +94,24 @@ describe('printGraph and parseGraph', () => {
     )
   })
 
+  it('give back what ranks do together, with null and lists of names', () => {
+    const text = `graph 1
+input x activation %0: f32[4:batch, 8:]
+input start scalar %1: i32[]
+%2: f32[4:batch, 2:] = dynamicSlice(%0, %1) dim=1 size=2
+%3: f32[12:batch, 2:] = communicate(%2) operation=allGather reduce=null axes=["", tensor.row] members=3 root=0 shift=0
+%4: f32[12:batch, 2:] = communicate(%3) operation=reduce reduce=mean axes=[context] members=2 root=1 shift=0
+output y %4
+`
+    const graph = parseGraph(text)
+    expect(graph.nodes.map(({ attributes }) => attributes)).toEqual([
+      { dim: 1, size: 2 },
+      { operation: 'allGather', reduce: null, axes: ['', 'tensor.row'], members: 3, root: 0, shift: 0 },
+      { operation: 'reduce', reduce: 'mean', axes: ['context'], members: 2, root: 1, shift: 0 },
+    ])
+    expect(printGraph(graph)).toBe(text)
+  })
+
   it('skip comments and empty lines', () => {
     const spaced = small.replaceAll('\n', '   # %9 = "?\r\n\n')
     expect(parseGraph(spaced)).toEqual(parseGraph(small))
@@ -151,6 +169,22 @@ describe('parseGraph refuses', () => {
     [`${head}%1: f64[2, 3] = tanh(%0)`, '4:17 tanh makes f32[2, 3], not f64[2, 3]'],
     [`${head}%1: f32[2, 3], %2: f32[2, 3] = tanh(%0)`, '4:32 tanh makes f32[2, 3], not f32[2, 3], f32[2, 3]'],
     [`${head}%1: f32[2, 3] = add(%0)`, '4:17 add'],
+    [
+      `${head}%1: f32[2, 3] = communicate(%0) operation=gather`,
+      '4:43 expected allReduce or reduceScatter or allGather or allToAll or broadcast or reduce or permute, found gather',
+    ],
+    [
+      `${head}%1: f32[2, 3] = communicate(%0) reduce=undefined`,
+      '4:40 expected sum or max or mean or null, found undefined',
+    ],
+    [
+      `${head}%1: f32[2, 3] = communicate(%0) operation=permute reduce=null members=1 root=0 shift=0`,
+      'attribute axes is missing',
+    ],
+    [
+      `${head}%1: f32[2, 3] = communicate(%0) operation=permute reduce=null axes=[a] members=2 root=0 shift=2`,
+      '4:17 communicate: permute among 2 has no shift 2',
+    ],
     [`${head}%1: f32[2, 3] = tanh(%0) output`, '4:26 expected an attribute of this op, found output'],
   ])('%j', (text, message) => {
     expect(refusal(text)).toContain(message)

@@ -149,11 +149,14 @@ class GraphParser {
       case 'numbers':
         this.expect('[')
         return this.list(']', () => this.number())
+      case 'strings':
       case 'optional strings':
         this.expect('[')
         return this.list(']', () => this.name())
-      default:
-        return this.word(kind, kind.join(' or '))
+      default: {
+        const words = kind.map(String)
+        return kind[words.indexOf(this.word(words, words.join(' or ')))]
+      }
     }
   }
 

@@ -84,11 +84,15 @@ export interface OpAttributes {
   broadcast: { readonly shape: readonly number[] }
   /** Half-open ranges, one a dim. */
   slice: { readonly starts: readonly number[]; readonly ends: readonly number[] }
+  /** (x, start i32 []) -> the `size` elements of x from `start` on along `dim`. */
+  dynamicSlice: { readonly dim: number; readonly size: number }
   /** Zeros around. */
   pad: { readonly before: readonly number[]; readonly after: readonly number[] }
   concat: { readonly dim: number }
   /** One output for each size. */
   split: { readonly dim: number; readonly sizes: readonly number[] }
+  /** Element i along `dim` comes from i - shift, around the end. */
+  roll: { readonly dim: number; readonly shift: number }
 
   // 6. Products and tables.
   /** Last two dims, leading dims broadcast; result times `scale`. */
@@ -99,6 +103,29 @@ export interface OpAttributes {
   scatterRows: { readonly rows: number }
   /** ids i32 [...] -> [..., depth] of 0 and 1; an id outside gives zeros. */
   oneHot: { readonly depth: number; readonly dtype: FloatDType }
+  /** [..., n] -> the k largest of each row, largest first, and their places i32, both [..., k]; of equal ones the first. */
+  topK: { readonly k: number }
+  /** (x [..., n], ids i32 [..., k]) -> [..., k], elements of each row by their places. */
+  gatherElements: Empty
+  /** (ids i32 [..., k], values [..., k]) -> [..., size], zeros to which values are added by place. */
+  scatterElements: { readonly size: number }
+  /**
+   * experts i32 [batch, tokens, k], the experts that each token of a sample chose, best first; one outside 0 … experts - 1
+   * is no choice. Each sample has `capacity` slots for every expert, which its choices take in order of tokens and, of one
+   * token, of its choices; once an expert's are taken, further choices of it get none. Gives i32
+   *
+   * - [batch, tokens, k]: the slot, expert * capacity + position, of each choice; -1 for one without
+   * - [batch, experts, capacity]: the choice, token * k + rank, in each slot; -1 in an empty one
+   * - [batch, experts, capacity]: the token, likewise
+   */
+  assignSlots: { readonly experts: number; readonly capacity: number }
+  /**
+   * (x [batch, rows, width], sources i32 [batch, places...], targets i32 [batch, rows, k]) -> [batch, places..., width]:
+   * in each place the sample's row that `sources` says, zeros where that is negative. `targets` says the same from the
+   * rows' side, for the derivative: the places, counted in row-major order, that each row goes to, negative where fewer
+   * than k. Nothing but the derivative depends on it.
+   */
+  route: Empty
 
   // 7. Composites that every backend has a fast form of.
   /** Over the last dim. */
@@ -108,9 +135,11 @@ export interface OpAttributes {
   /** (x, weight) -> y, inverse root mean square [..., 1]; over the last dim. */
   rmsNorm: { readonly epsilon: number }
   /**
-   * (q [b, heads, queries, d], k [b, kvHeads, keys, d], v [b, kvHeads, keys, dv]) -> output [b, heads, queries, dv],
-   * probabilities [b, heads, queries, keys]. Query head h uses kv head floor(h / (heads / kvHeads)). With `causal`,
-   * query i sees keys 0 .. i + keys - queries.
+   * (q [...batch, heads, queries, d], k [...batch, kvHeads, keys, d], v [...batch, kvHeads, keys, dv][, visible bool])
+   * -> output [...batch, heads, queries, dv], probabilities [...batch, heads, queries, keys], logSumExp of the scores
+   * [...batch, heads, queries]. Query head h uses kv head floor(h / (heads / kvHeads)). With `causal`, query i sees keys
+   * 0 .. i + keys - queries. `visible` [queries, keys], with batch dims before them that broadcast, says which keys a query
+   * sees; `causal` must then be false. A query that sees no key has an output of zeros and a logSumExp of `maskedScore`.
    */
   attention: { readonly scale: number; readonly causal: boolean }
   /**
@@ -123,7 +152,35 @@ export interface OpAttributes {
    * derivative of a row's loss, before it is known which rows count.
    */
   crossEntropyGradient: Empty
+
+  // 8. Between devices.
+  /**
+   * A collective among the `members` ranks along `axes` of a mesh, outermost first, on blocks of the first dim: `allGather`
+   * makes [members * n, ...] of [n, ...], `reduceScatter` the reverse, all else keeps the shape. Only in graphs of what
+   * one rank does; they are cut into tasks here.
+   */
+  communicate: {
+    readonly operation: CommunicateOperation
+    /** How terms are made one; null where the operation reduces nothing. */
+    readonly reduce: 'sum' | 'max' | 'mean' | null
+    readonly axes: readonly string[]
+    readonly members: number
+    /** Place among the members of the source of `broadcast` and the target of `reduce`; 0 elsewhere. */
+    readonly root: number
+    /** How many members further `permute` moves a value, below `members`; 0 elsewhere. */
+    readonly shift: number
+  }
 }
+
+/** As the program room's operations of these names. */
+export type CommunicateOperation =
+  | 'allReduce'
+  | 'reduceScatter'
+  | 'allGather'
+  | 'allToAll'
+  | 'broadcast'
+  | 'reduce'
+  | 'permute'
 
 // biome-ignore lint/complexity/noBannedTypes: exactly "no attributes"
 export type Empty = {}

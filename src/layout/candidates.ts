@@ -11,10 +11,17 @@ export interface Goal {
   readonly to: Layout
   /** How many outermost axes of each dim both ends have: those never move. */
   readonly fixed: readonly number[]
+  readonly regular: boolean
 }
 
-export function goalOf(shape: readonly number[], mesh: Mesh, from: Layout, to: Layout): Goal {
-  return { shape, mesh, to, fixed: from.dims.map((axes, dim) => commonPrefix(axes, to.dims[dim]!)) }
+export function goalOf(
+  shape: readonly number[],
+  mesh: Mesh,
+  from: Layout,
+  to: Layout,
+  { regular = false }: { readonly regular?: boolean } = {},
+): Goal {
+  return { shape, mesh, to, regular, fixed: from.dims.map((axes, dim) => commonPrefix(axes, to.dims[dim]!)) }
 }
 
 /** Every single step from a layout that may lead on to the goal's. `last` is the kind of the step that led there. */
@@ -30,8 +37,9 @@ export function stepsFrom(before: Layout, goal: Goal, last: StepKind | undefined
   ]
 }
 
-function fits(layout: Layout, dim: number, { shape, mesh }: Goal): boolean {
-  return axesSize(mesh, layout.dims[dim]!) <= shape[dim]!
+function fits(layout: Layout, dim: number, { shape, mesh, regular }: Goal): boolean {
+  const parts = axesSize(mesh, layout.dims[dim]!)
+  return regular ? shape[dim]! % parts === 0 : parts <= shape[dim]!
 }
 
 function localSteps(before: Layout, goal: Goal): Step[] {
@@ -105,7 +113,8 @@ function allToAlls(before: Layout, goal: Goal): Step[] {
 }
 
 /** The dims become the goal's at once, where no axis of theirs has another use yet. */
-function exchanges(before: Layout, { shape, mesh, to }: Goal): Step[] {
+function exchanges(before: Layout, { shape, mesh, to, regular }: Goal): Step[] {
+  if (regular) return []
   const blocked = to.dims
     .flat()
     .some((axis) => before.partial[axis] !== undefined || before.varying.includes(axis))

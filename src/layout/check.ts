@@ -98,7 +98,7 @@ export function checkEven(what: string, size: number, axes: readonly string[], m
 }
 
 /** The divisors of `size` next below and next above `count`. */
-function nearestDivisors(size: number, count: number): number[] {
+export function nearestDivisors(size: number, count: number): number[] {
   let below = Math.min(count, size)
   while (below > 1 && size % below !== 0) below--
   let above = count

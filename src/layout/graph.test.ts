@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { expectSame, runPartition, withGradients } from '../../test/support/layoutGraph.ts'
+import { collectives, expectSame, runLocal, withGradients } from '../../test/support/layoutGraph.ts'
 import { layoutOf, meshes, uses } from '../../test/support/layouts.ts'
 import { randomModels } from '../../test/support/randomGraphs.ts'
 import { Numbers, seeds } from '../../test/support/randomTensors.ts'
 import { GraphBuilder, hashText, interpretGraph } from '../graph/index.ts'
-import { cuttableOp, opPlans, parseLayout, partitionGraph, printLayout, type Wants } from './index.ts'
+import { cuttableOp, localGraph, opPlans, parseLayout, printLayout, type Wants } from './index.ts'
 
 const use = fc.array(uses(false), { minLength: 6, maxLength: 6 })
 
@@ -25,10 +25,15 @@ describe('graphs by blocks', () => {
           const own = drawn[draw % drawn.length]!
           // Ids have no terms.
           const kept = own.use.map((one) => (dtype !== 'f64' && one === 'partial' ? 'none' : one))
-          return layoutOf({ ...own, use: kept, reduce: role === 'input' ? own.reduce : 'sum' }, shape, mesh)
+          return layoutOf(
+            { ...own, use: kept, reduce: role === 'input' ? own.reduce : 'sum' },
+            shape,
+            mesh,
+            true,
+          )
         }
-        const partition = partitionGraph(whole, mesh, wants)
-        const run = runPartition(partition, inputs, () => numbers.integer(-3, 3))
+        const partition = localGraph(whole, mesh, wants)
+        const run = runLocal(partition, mesh, inputs, () => numbers.integer(-3, 3))
         expect(run.sentBytes).toBeCloseTo(partition.wireBytes, 6)
         expectSame(run, interpretGraph(whole, inputs))
       }),
@@ -54,11 +59,12 @@ describe('graphs by blocks', () => {
         { name: 'context', size: 3 },
       ],
     }
-    const partition = partitionGraph(graph, mesh, ({ role, name }) =>
+    const partition = localGraph(graph, mesh, ({ role, name }) =>
       role === 'input' ? parseLayout(name === 'x' ? '[data | context | .]' : '[. | .]') : undefined,
     )
-    expect(partition.steps.map(({ kind }) => kind)).toEqual(['compute'])
-    expectSame(runPartition(partition, inputs), interpretGraph(graph, inputs))
+    // Terms that are wanted whole once, at the very end: the loss and the gradient of the weight.
+    expect(collectives(partition)).toEqual([])
+    expectSame(runLocal(partition, mesh, inputs), interpretGraph(graph, inputs))
   })
 
   it('let values that differ on purpose pass every op, and only where all results may differ', () => {
@@ -87,7 +93,7 @@ describe('graphs by blocks', () => {
     builder.output('y', builder.one('exp', [x], {}))
     const mesh = { axes: [{ name: 'data', size: 2 }] }
     const partition = (wanted: string) => () =>
-      partitionGraph(builder.build(), mesh, ({ role }) =>
+      localGraph(builder.build(), mesh, ({ role }) =>
         parseLayout(role === 'input' ? '[.] varying data' : wanted),
       )
     expect(partition('[.]')).toThrow(expect.objectContaining({ code: 'LAYOUT_VARYING' }))

@@ -13,7 +13,11 @@ export {
   sameHolders,
 } from './blocks.ts'
 export { checkEven, checkLayout, formatAxes } from './check.ts'
+export { maskedAttention } from './context/maskedAttention.ts'
+export { gatheredPositions } from './context/positions.ts'
+export { type RingOptions, ringAttention } from './context/ringAttention.ts'
 export { type Fetch, fetchesOf } from './exchange.ts'
+export { type FactoredGraph, factorGraph } from './factors/factorGraph.ts'
 export { blockCount, makeLayout, replicaAxes, replicatedLayout, sameLayout, shardingAxes } from './layout.ts'
 export {
   allCoordinates,
@@ -29,19 +33,32 @@ export {
   printMesh,
   rankOfPlace,
 } from './mesh.ts'
-export { type MegatronOptions, megatron } from './partition/megatron.ts'
-export { partitionGraph } from './partition/partition.ts'
-export { pieceGraph, startAt } from './partition/pieces.ts'
+export {
+  type LocalDerivative,
+  type LocalDerivativeOptions,
+  localDerivative,
+} from './partition/localDerivative.ts'
+export { blockShapeOf, communicatedBytes, localGraph } from './partition/localGraph.ts'
 export type {
-  MoveItem,
-  Partition,
-  Piece,
-  PlacedValue,
-  StartScalar,
+  LocalGraph,
+  PlacedType,
+  RankScalar,
+  WantedLayout,
   WantedValue,
   Wants,
 } from './partition/types.ts'
+export { layoutForm, layoutWants } from './recipes/layoutWants.ts'
+export { findRecipe, type LayoutRecipe, layoutRecipes, type RecipeParameter } from './recipes/registry.ts'
+export { applyRules, matchesGlob, type RuledValue, type Ruling } from './recipes/rules.ts'
+export type {
+  ContextRecipe,
+  FactoredAxes,
+  LayoutSettings,
+  PlacementRule,
+  TensorRecipe,
+} from './recipes/settings.ts'
 export { type Redistribution, redistribute, sentBytes } from './redistribute.ts'
+export { type RefinedAxes, refineAxes } from './refine.ts'
 export {
   type Assignment,
   canCut,
@@ -54,13 +71,11 @@ export { type OpPlan, type OpPlanRequest, opPlans } from './rules/choose.ts'
 export {
   type CuttableOp,
   cuttableOp,
-  type FlattenedProduct,
-  flattenedProducts,
   type TypedOp,
 } from './rules/cuttable.ts'
 export { type DecomposedName, decompose, decomposeNodes } from './rules/decompose.ts'
 export { layoutRuleOf, layoutRules } from './rules/index.ts'
-export { addLocalOp, type StartValue } from './rules/local.ts'
+export { addLocalOp, mergedShape, type StartValue } from './rules/local.ts'
 export type { LayoutRule, LayoutRules, OpSignature, TermRule } from './rules/notation.ts'
 export { type Step, type StepKind, sentElements, stepElements } from './steps.ts'
 export { parseLayout, printLayout } from './text.ts'

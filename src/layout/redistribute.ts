@@ -19,17 +19,28 @@ export interface Redistribution {
   readonly wireBytes: number
 }
 
+export interface RedistributeOptions {
+  /** Only what all ranks do alike, in equal parts: no `permute` or `exchange`, no block that is uneven on the way. */
+  readonly regular?: boolean
+}
+
 /**
  * The cheapest redistribution of a tensor of the whole type `type`. Both layouts must be valid for it (`checkLayout`).
  * Terms are reduced where the target has none, a whole becomes terms where the target has some. Values that vary may not
  * become anything else, and terms may not be taken for values: MeshwrightError `LAYOUT_VARYING`. Where the layouts agree
  * there are no steps.
  */
-export function redistribute(type: TensorType, mesh: Mesh, from: Layout, to: Layout): Redistribution {
+export function redistribute(
+  type: TensorType,
+  mesh: Mesh,
+  from: Layout,
+  to: Layout,
+  options: RedistributeOptions = {},
+): Redistribution {
   checkLayout(from, type.shape, mesh)
   checkLayout(to, type.shape, mesh)
   checkVarying(from, to)
-  const steps = merged(cheapestSteps(from, goalOf(type.shape, mesh, from, to)))
+  const steps = merged(cheapestSteps(from, goalOf(type.shape, mesh, from, to, options)))
   const elements = steps.reduce((sum, step) => sum + stepElements(step, type.shape, mesh), 0)
   return { type, mesh, from, to, steps, wireBytes: elements * bytesPerElement[type.dtype] }
 }

@@ -3,7 +3,16 @@
  * 2009). The payload passes the n - 1 hops of a lap: once where it is gathered or scattered, twice where it is both. An
  * all-to-all sends as much: of every member's payload all but the part that stays.
  */
-export const ringLaps = { allGather: 1, reduceScatter: 1, allReduce: 2, allToAll: 1 } as const
+export const ringLaps = {
+  allGather: 1,
+  reduceScatter: 1,
+  allReduce: 2,
+  allToAll: 1,
+  broadcast: 1,
+  reduce: 1,
+  gather: 1,
+  scatter: 1,
+} as const
 
 export type RingOperation = keyof typeof ringLaps
 
@@ -11,7 +20,9 @@ export type RingOperation = keyof typeof ringLaps
  * Of all members together, for the payload that one of them gives or gets in whole: laps (n - 1) P. A member sends the
  * n-th part of it where blocks are even.
  */
-export function ringTotal(operation: RingOperation, payload: number, members: number): number {
+export function ringTotal(operation: RingOperation | 'permute', payload: number, members: number): number {
+  // Every member sends all it has.
+  if (operation === 'permute') return members > 1 ? members * payload : 0
   return ringLaps[operation] * (members - 1) * payload
 }
 

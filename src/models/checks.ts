@@ -19,12 +19,29 @@ export function checkSizes(sizes: Readonly<Record<string, number>>): void {
   }
 }
 
-/** Checks that each named number is finite and above zero (`initialStd` may be zero). Throws `MODEL_NUMBER`. */
+/** Checks that each named count is a whole number from 0. Throws `MODEL_SIZE`. */
+export function checkCounts(counts: Readonly<Record<string, number>>): void {
+  for (const [name, count] of Object.entries(counts))
+    if (!Number.isInteger(count) || count < 0 || count > largestSize)
+      throw new MeshwrightError('MODEL_SIZE', `${name} is ${count}`, {
+        hint: `${name} is a whole number from 0 to ${largestSize}`,
+      })
+}
+
+const mayBeZero: ReadonlySet<string> = new Set([
+  'initialStd',
+  'capacityFactor',
+  'balanceWeight',
+  'zLossWeight',
+])
+
+/** Checks that each named number is finite and above zero, or zero where that means "without". Throws `MODEL_NUMBER`. */
 export function checkNumbers(numbers: Readonly<Record<string, number>>): void {
   for (const [name, value] of Object.entries(numbers)) {
-    if (!Number.isFinite(value) || value < 0 || (value === 0 && name !== 'initialStd'))
+    const zero = mayBeZero.has(name)
+    if (!Number.isFinite(value) || value < 0 || (value === 0 && !zero))
       throw new MeshwrightError('MODEL_NUMBER', `${name} is ${value}`, {
-        hint: `${name} is a finite number above 0`,
+        hint: `${name} is a finite number ${zero ? 'from 0' : 'above 0'}`,
       })
   }
 }
@@ -53,7 +70,7 @@ export function checkDivides(
 }
 
 /** Ascending. */
-function divisorsOf(size: number): number[] {
+export function divisorsOf(size: number): number[] {
   const small: number[] = []
   const large: number[] = []
   for (let candidate = 1; candidate * candidate <= size; candidate++) {

@@ -31,13 +31,18 @@ const beyond: Readonly<Record<string, { readonly means: string; readonly without
   use_parallel_residual: { means: 'parallel residual branches', without: [false] },
   no_rope_layers: { means: 'layers without positions', without: [] },
   num_nextn_predict_layers: { means: 'layers that predict further tokens', without: [0] },
+  num_mtp_layers: { means: 'layers that predict further tokens', without: [0] },
   vision_config: { means: 'images', without: [] },
   audio_config: { means: 'sound', without: [] },
 }
 
-/** Throws `MODEL_CONFIG_UNSUPPORTED` naming the first field that declares something beyond the architecture. */
-export function refuseBeyond(fields: ConfigFields, architecture: string): void {
+/**
+ * Throws `MODEL_CONFIG_UNSUPPORTED` naming the first field that declares something beyond the architecture, whose `own`
+ * fields say what it has.
+ */
+export function refuseBeyond(fields: ConfigFields, architecture: string, own: readonly string[] = []): void {
   for (const [name, { means, without }] of Object.entries(beyond)) {
+    if (own.includes(name)) continue
     const value = fields.value(name)
     if (value === undefined || without.includes(value) || isEmpty(value)) continue
     throw unsupported(fields, name, value, means, architecture)

@@ -1,13 +1,13 @@
 import { type Graph, GraphBuilder, type ValueId } from '../graph/index.ts'
 import { checkDivides, checkNumbers, checkSizes } from './checks.ts'
 import {
-  causalAttention,
   declareData,
   declareParameters,
   flattenTokens,
   linear,
   mergeHeads,
   outputLoss,
+  selfAttention,
   splitHeads,
   unflattenTokens,
 } from './layers.ts'
@@ -66,7 +66,7 @@ function gptParameters(config: GptConfig): ParameterSpec[] {
 
 function buildGpt(config: GptConfig, parameters: readonly ParameterSpec[], options: BuildOptions): Graph {
   const builder = new GraphBuilder()
-  const { tokens, labels } = declareData(builder, options)
+  const { tokens, labels, visible } = declareData(builder, options)
   const parameter = declareParameters(builder, parameters, options.dtype)
 
   const norm = (x: ValueId, name: string): ValueId =>
@@ -97,8 +97,8 @@ function buildGpt(config: GptConfig, parameters: readonly ParameterSpec[], optio
       dim: 1,
       sizes: [config.hidden, config.hidden, config.hidden],
     })
-    const [q, k, v] = qkv.map((part) => splitHeads(builder, part, options, config.heads, 'heads'))
-    const attended = mergeHeads(builder, causalAttention(builder, q!, k!, v!))
+    const heads = qkv.map((part) => splitHeads(builder, part, options, config.heads, 'heads'))
+    const attended = mergeHeads(builder, selfAttention(builder, heads, visible))
     x = addToStream(x, project(attended, `${prefix}.attn.c_proj`), `h.${layer}.attn`)
 
     const widened = project(flattenTokens(builder, norm(x, `${prefix}.ln_2`)), `${prefix}.mlp.c_fc`)

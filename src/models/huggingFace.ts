@@ -1,20 +1,35 @@
-import { checkDivides, checkSizes } from './checks.ts'
 import { irrelevantFields, refuseBeyond } from './configBeyond.ts'
 import { ConfigFields, show } from './configFields.ts'
+import { checkWindow, readDecoder, readDropout, readHeadDim, requireOneOf } from './configReaders.ts'
+import { readDeepseek, readMixtral } from './readMoe.ts'
 import { modelFromConfig } from './registry.ts'
-import type { GptConfig, LlamaConfig, Model, RopeScaling } from './types.ts'
+import type { GptConfig, LlamaConfig, Model, ModelConfig } from './types.ts'
 
-type Architecture = 'GPT2LMHeadModel' | 'LlamaForCausalLM' | 'MistralForCausalLM'
+type Architecture =
+  | 'GPT2LMHeadModel'
+  | 'LlamaForCausalLM'
+  | 'MistralForCausalLM'
+  | 'MixtralForCausalLM'
+  | 'DeepseekV3ForCausalLM'
 
 const architectures: Readonly<Record<string, Architecture>> = {
   gpt2: 'GPT2LMHeadModel',
   llama: 'LlamaForCausalLM',
   mistral: 'MistralForCausalLM',
+  mixtral: 'MixtralForCausalLM',
+  deepseek_v3: 'DeepseekV3ForCausalLM',
+}
+
+/** Fields by which these say what others do not have at all. */
+const ownFields: Readonly<Partial<Record<Architecture, readonly string[]>>> = {
+  MixtralForCausalLM: ['num_local_experts', 'num_experts_per_tok'],
+  DeepseekV3ForCausalLM: ['n_routed_experts', 'num_experts_per_tok'],
 }
 
 /**
  * The model that a Hugging Face `config.json` (already parsed) describes. Reads `GPT2LMHeadModel`,
- * `LlamaForCausalLM`, and `MistralForCausalLM` where no sliding window applies. Absent fields have the defaults of
+ * `LlamaForCausalLM`, `MistralForCausalLM` and `MixtralForCausalLM` where no sliding window applies, and
+ * `DeepseekV3ForCausalLM` without prediction of further tokens. Absent fields have the defaults of
  * transformers, except sizes, which must be there. `source` is the file, for errors; `name` what the model is called.
  *
  * Throws `MODEL_CONFIG_UNSUPPORTED` naming the field for anything declared that is not modelled,
@@ -26,18 +41,38 @@ export function modelFromHuggingFaceConfig(
 ): Model {
   const fields = new ConfigFields(json, options.source)
   const architecture = architectureOf(fields)
-  refuseBeyond(fields, architecture)
+  refuseBeyond(fields, architecture, ownFields[architecture])
   const notices: string[] = []
-  const config =
-    architecture === 'GPT2LMHeadModel'
-      ? readGpt(fields, notices)
-      : readLlama(fields, architecture === 'MistralForCausalLM', notices)
+  const config = readConfig(fields, architecture, notices)
   const ignored = fields
     .unread()
     .filter((name) => !irrelevantFields.has(name) && fields.value(name) !== undefined)
+  const [unknown] = ignored
+  // Of these there are many variants: a field that is not known may be what makes one.
+  if (unknown !== undefined && ownFields[architecture] !== undefined)
+    throw fields.refuse(
+      'MODEL_CONFIG_UNSUPPORTED',
+      unknown,
+      `${unknown} is ${show(fields.value(unknown))}, which is not known of ${architecture}`,
+      'leave it out if the model does not depend on it',
+    )
   if (ignored.length > 0)
     notices.push(`${ignored.join(', ')}: not read, ${architecture} does not depend on it`)
   return modelFromConfig(config, { name: options.name ?? config.family, notices })
+}
+
+function readConfig(fields: ConfigFields, architecture: Architecture, notices: string[]): ModelConfig {
+  switch (architecture) {
+    case 'GPT2LMHeadModel':
+      return readGpt(fields, notices)
+    case 'LlamaForCausalLM':
+    case 'MistralForCausalLM':
+      return readLlama(fields, architecture === 'MistralForCausalLM', notices)
+    case 'MixtralForCausalLM':
+      return readMixtral(fields, notices)
+    case 'DeepseekV3ForCausalLM':
+      return readDeepseek(fields, notices)
+  }
 }
 
 function architectureOf(fields: ConfigFields): Architecture {
@@ -80,36 +115,6 @@ function architectureOf(fields: ConfigFields): Architecture {
   return found
 }
 
-/** Refuses the field unless its value, or what an absent one stands for, is one of `supported`. */
-function requireOneOf(
-  fields: ConfigFields,
-  name: string,
-  otherwise: unknown,
-  supported: readonly unknown[],
-): void {
-  const value = fields.value(name) ?? otherwise
-  if (supported.includes(value)) return
-  throw fields.refuse(
-    'MODEL_CONFIG_UNSUPPORTED',
-    name,
-    `${name} is ${show(value)}${fields.has(name) ? '' : ' where it is absent'}, which is not modelled`,
-    `${name} may be ${supported.map(show).join(' or ')}`,
-  )
-}
-
-function readDropout(
-  fields: ConfigFields,
-  names: readonly string[],
-  defaults: number,
-  notices: string[],
-): void {
-  const rates = names
-    .map((name) => ({ name, rate: fields.number([name], defaults) }))
-    .filter(({ rate }) => rate !== 0)
-  if (rates.length > 0)
-    notices.push(`dropout is read as 0: ${rates.map(({ name, rate }) => `${name} ${rate}`).join(', ')}`)
-}
-
 function readGpt(fields: ConfigFields, notices: string[]): GptConfig {
   requireOneOf(fields, 'activation_function', 'gelu_new', ['gelu_new', 'gelu_pytorch_tanh'])
   requireOneOf(fields, 'scale_attn_weights', true, [true])
@@ -133,101 +138,16 @@ function readGpt(fields: ConfigFields, notices: string[]): GptConfig {
 }
 
 function readLlama(fields: ConfigFields, mistral: boolean, notices: string[]): LlamaConfig {
-  requireOneOf(fields, 'hidden_act', 'silu', ['silu', 'swish'])
-  requireOneOf(fields, 'attention_bias', false, [false])
-  requireOneOf(fields, 'mlp_bias', false, [false])
-  readDropout(fields, ['attention_dropout'], 0, notices)
-  const hidden = fields.number(['hidden_size'])
-  const heads = fields.number(['num_attention_heads'])
-  const context = fields.number(['max_position_embeddings'])
-  checkWindow(fields, mistral, context)
-  if (fields.value('head_dim') === undefined) {
-    checkSizes({ hidden, heads })
-    checkDivides('MODEL_HEADS', { name: 'hidden', size: hidden }, { name: 'heads', size: heads })
-  }
+  const decoder = readDecoder(fields, notices, {
+    ...(mistral ? { kvHeads: 8 } : {}),
+    epsilon: 1e-6,
+    theta: 10_000,
+  })
+  checkWindow(fields, mistral, decoder.context)
   return {
     family: 'llama',
-    layers: fields.number(['num_hidden_layers']),
-    hidden,
-    heads,
-    // An absent field is 8 for Mistral, a null one never is.
-    kvHeads: fields.number(
-      ['num_key_value_heads'],
-      mistral && !fields.has('num_key_value_heads') ? 8 : heads,
-    ),
-    headDim: fields.number(['head_dim'], hidden / heads),
+    ...decoder,
+    headDim: readHeadDim(fields, decoder),
     mlp: fields.number(['intermediate_size']),
-    context,
-    vocab: fields.number(['vocab_size']),
-    tied: fields.flag('tie_word_embeddings', false),
-    epsilon: fields.number(['rms_norm_eps'], 1e-6),
-    ...readRope(fields, context),
-    initialStd: fields.number(['initializer_range'], 0.02),
-  }
-}
-
-/** A window as long as the context never bites: anything shorter is another model. */
-function checkWindow(fields: ConfigFields, mistral: boolean, context: number): void {
-  const absent = mistral && !fields.has('sliding_window')
-  const window = fields.value('sliding_window') ?? (absent ? 4096 : undefined)
-  if (window === undefined) return
-  if (typeof window === 'number' && window >= context) return
-  throw fields.refuse(
-    'MODEL_CONFIG_UNSUPPORTED',
-    'sliding_window',
-    `sliding_window is ${show(window)}${absent ? ' where it is absent' : ''}, shorter than the ${context} positions: a sliding window is not modelled`,
-    'with max_position_embeddings at most sliding_window the window never bites',
-  )
-}
-
-function readRope(
-  fields: ConfigFields,
-  context: number,
-): { readonly ropeTheta: number; readonly ropeScaling: RopeScaling } {
-  requireOneOf(fields, 'partial_rotary_factor', 1, [1])
-  requireOneOf(fields, 'rope_interleaved', false, [false])
-  const topTheta = fields.number(['rope_theta'], 10_000)
-  // transformers 5 writes rope_parameters, earlier versions rope_scaling; both hold the same.
-  const scaling = fields.object('rope_scaling')
-  const parameters = fields.object('rope_parameters')
-  const rope = scaling !== undefined && scaling.unread().length > 0 ? scaling : parameters
-  if (rope === undefined) return { ropeTheta: topTheta, ropeScaling: { kind: 'none' } }
-  requireOneOf(rope, 'partial_rotary_factor', 1, [1])
-  const ropeTheta = rope.number(['rope_theta'], topTheta)
-  const kind = rope.value('rope_type', 'type') ?? 'default'
-  // The field of that name outside of the object wins over the one inside, as in transformers.
-  const inside = rope.number(['original_max_position_embeddings'], context)
-  const ropeScaling = readRopeScaling(rope, kind, fields.number(['original_max_position_embeddings'], inside))
-  const unknown = rope.unread().filter((name) => rope.value(name) !== undefined)
-  if (unknown.length > 0)
-    throw rope.refuse(
-      'MODEL_CONFIG_UNSUPPORTED',
-      unknown[0]!,
-      `${unknown[0]} is not known of rope type ${show(kind)}`,
-    )
-  return { ropeTheta, ropeScaling }
-}
-
-function readRopeScaling(rope: ConfigFields, kind: unknown, originalContext: number): RopeScaling {
-  switch (kind) {
-    case 'default':
-      return { kind: 'none' }
-    case 'linear':
-      return { kind: 'linear', factor: rope.number(['factor']) }
-    case 'llama3':
-      return {
-        kind: 'llama3',
-        factor: rope.number(['factor']),
-        lowFactor: rope.number(['low_freq_factor']),
-        highFactor: rope.number(['high_freq_factor']),
-        originalContext,
-      }
-    default:
-      throw rope.refuse(
-        'MODEL_CONFIG_UNSUPPORTED',
-        'rope_type',
-        `the rope type is ${show(kind)}, which is not modelled`,
-        'default, linear and llama3 are',
-      )
   }
 }

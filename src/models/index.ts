@@ -1,9 +1,10 @@
-export { checkpointNames, isRedundantTensor } from './checkpointNames.ts'
+export { isRedundantTensor, type StoredParameter, storedParameters } from './checkpointNames.ts'
 export { countParameters } from './checks.ts'
 export { gptModel } from './gpt.ts'
 export { modelFromHuggingFaceConfig } from './huggingFace.ts'
 export { initializeParameter } from './initialize.ts'
 export { llamaModel } from './llama.ts'
+export { moeModel } from './moe.ts'
 export { type PublicModel, publicModels } from './publicModels.ts'
 export {
   type KeyInfo,
@@ -22,7 +23,9 @@ export type {
   LlamaConfig,
   Model,
   ModelConfig,
+  MoeConfig,
   ParameterSpec,
   RopeScaling,
 } from './types.ts'
+export { causalKeys, keysOfDocument, visibleKeys } from './visibility.ts'
 export { huggingFaceConfigOf } from './writeHuggingFace.ts'

@@ -1,6 +1,7 @@
 import { internalError } from '../base/index.ts'
 import type { FloatDType, GraphBuilder, ValueId } from '../graph/index.ts'
-import type { ParameterSpec } from './types.ts'
+import type { BuildOptions, ParameterSpec } from './types.ts'
+import { visibleKeys } from './visibility.ts'
 
 /**
  * Pieces that all families share. The residual stream is [batch, sequence, embed], so that what passes between
@@ -12,13 +13,18 @@ export interface MicrobatchShape {
   readonly sequence: number
 }
 
-/** Declares `tokens` and `labels` and returns them. */
+/**
+ * Declares `tokens` and `labels` and returns them; with `documents` that too, and which keys a query then sees
+ * [batch, sequence, sequence].
+ */
 export function declareData(
   builder: GraphBuilder,
-  { batch, sequence }: MicrobatchShape,
-): { readonly tokens: ValueId; readonly labels: ValueId } {
+  { batch, sequence, documents = false }: BuildOptions,
+): { readonly tokens: ValueId; readonly labels: ValueId; readonly visible: ValueId | undefined } {
   const type = { dtype: 'i32', shape: [batch, sequence], axes: ['batch', 'sequence'] } as const
-  return { tokens: builder.input('tokens', 'data', type), labels: builder.input('labels', 'data', type) }
+  const [tokens, labels] = [builder.input('tokens', 'data', type), builder.input('labels', 'data', type)]
+  const visible = documents ? visibleKeys(builder, builder.input('documents', 'data', type), true) : undefined
+  return { tokens, labels, visible }
 }
 
 /** Declares every parameter and returns how to find one by its full name. */
@@ -106,15 +112,40 @@ export function linear(
   return options.bias === undefined ? product : builder.one('add', [product, options.bias], {})
 }
 
-/** Causal self-attention over [batch, heads, sequence, headDim], scores divided by √headDim. */
-export function causalAttention(builder: GraphBuilder, q: ValueId, k: ValueId, v: ValueId): ValueId {
-  const headDim = builder.type(q).shape[3]!
-  return builder.one('attention', [q, k, v], { scale: 1 / Math.sqrt(headDim), causal: true })
+/**
+ * Self-attention over [batch, heads, sequence, headDim], scores divided by √headDim and times `scoreFactor`: causal,
+ * unless `visible` says which keys each query sees.
+ */
+export function selfAttention(
+  builder: GraphBuilder,
+  operands: readonly (ValueId | undefined)[],
+  visible: ValueId | undefined,
+  scoreFactor = 1,
+): ValueId {
+  const [q, k, v] = operands as [ValueId, ValueId, ValueId]
+  const scale = scoreFactor / Math.sqrt(builder.type(q).shape[3]!)
+  return visible === undefined
+    ? builder.one('attention', [q, k, v], { scale, causal: true })
+    : builder.one('attention', [q, k, v, visible], { scale, causal: false })
 }
 
-/** Cross-entropy of logits [tokens, vocab], summed, as the graph's output `loss`. */
-export function outputLoss(builder: GraphBuilder, logits: ValueId, labels: ValueId): void {
+/**
+ * Cross-entropy of logits [tokens, vocab], summed, as the graph's output `loss`; plus an auxiliary loss of each sample
+ * [batch] if given.
+ */
+export function outputLoss(
+  builder: GraphBuilder,
+  logits: ValueId,
+  labels: ValueId,
+  auxiliary?: ValueId,
+): void {
   const tokens = builder.type(logits).shape[0]!
   const flat = builder.one('reshape', [labels], { shape: [tokens], axes: ['tokens'] })
-  builder.output('loss', builder.one('crossEntropy', [logits, flat], {}, 'loss'))
+  if (auxiliary === undefined) {
+    builder.output('loss', builder.one('crossEntropy', [logits, flat], {}, 'loss'))
+    return
+  }
+  const predicted = builder.one('crossEntropy', [logits, flat], {}, 'crossEntropy')
+  const added = builder.one('reduceSum', [auxiliary], { dims: [0], keepDims: false })
+  builder.output('loss', builder.one('add', [predicted, added], {}, 'loss'))
 }

@@ -1,18 +1,9 @@
 import { MeshwrightError } from '../base/index.ts'
-import { type Graph, GraphBuilder, type ValueId } from '../graph/index.ts'
+import { type Graph, GraphBuilder } from '../graph/index.ts'
 import { checkDivides, checkNumbers, checkSizes } from './checks.ts'
-import {
-  causalAttention,
-  declareData,
-  declareParameters,
-  flattenTokens,
-  linear,
-  mergeHeads,
-  outputLoss,
-  splitHeads,
-  unflattenTokens,
-} from './layers.ts'
-import { checkRopeScaling, rotaryFrequencies } from './rotary.ts'
+import { addToStream, groupedQueryAttention, normedTokens, rotaryTables, swiglu } from './decoder.ts'
+import { declareData, declareParameters, linear, outputLoss } from './layers.ts'
+import { checkRopeScaling } from './rotary.ts'
 import { type ModelOptions, transformerModel } from './transformer.ts'
 import type { BuildOptions, InitialValue, LlamaConfig, Model, ParameterSpec } from './types.ts'
 
@@ -68,18 +59,11 @@ function llamaParameters(config: LlamaConfig): ParameterSpec[] {
 
 function buildLlama(config: LlamaConfig, parameters: readonly ParameterSpec[], options: BuildOptions): Graph {
   const builder = new GraphBuilder()
-  const { tokens, labels } = declareData(builder, options)
+  const { tokens, labels, visible } = declareData(builder, options)
   const parameter = declareParameters(builder, parameters, options.dtype)
-
-  const norm = (x: ValueId, name: string): ValueId =>
-    builder.one('rmsNorm', [x, parameter(`${name}.weight`)], { epsilon: config.epsilon })
-  const project = (x: ValueId, name: string): ValueId =>
-    linear(builder, x, parameter(`${name}.weight`), { transposed: true, name })
-  const addToStream = (x: ValueId, branch: ValueId, name: string): ValueId =>
-    builder.one('add', [x, unflattenTokens(builder, branch, options, 'embed')], {}, name)
-
-  // Made outside of any block: each stage that turns queries and keys has tables of its own.
-  const [cos, sin] = rotaryTables(builder, config, options)
+  const context = { builder, options, parameter, visible }
+  const { epsilon } = config
+  const tables = rotaryTables(builder, { ...config, width: config.headDim }, options)
 
   builder.startBlock('embed')
   let x = builder.one('gather', [parameter('model.embed_tokens.weight'), tokens], {}, 'embed')
@@ -87,53 +71,16 @@ function buildLlama(config: LlamaConfig, parameters: readonly ParameterSpec[], o
   for (let layer = 0; layer < config.layers; layer++) {
     builder.startBlock(`layers.${layer}`)
     const prefix = `model.layers.${layer}`
-    const normed = flattenTokens(builder, norm(x, `${prefix}.input_layernorm`))
-    const heads = (name: string, count: number, axis: 'heads' | 'kvHeads'): ValueId =>
-      splitHeads(builder, project(normed, `${prefix}.self_attn.${name}`), options, count, axis)
-    const q = rotate(builder, heads('q_proj', config.heads, 'heads'), cos, sin)
-    const k = rotate(builder, heads('k_proj', config.kvHeads, 'kvHeads'), cos, sin)
-    const v = heads('v_proj', config.kvHeads, 'kvHeads')
-    const attended = mergeHeads(builder, causalAttention(builder, q, k, v))
-    x = addToStream(x, project(attended, `${prefix}.self_attn.o_proj`), `layers.${layer}.self_attn`)
-
-    const again = flattenTokens(builder, norm(x, `${prefix}.post_attention_layernorm`))
-    const gate = project(again, `${prefix}.mlp.gate_proj`)
-    const silu = builder.one('mul', [gate, builder.one('sigmoid', [gate], {})], {})
-    const gated = builder.one('mul', [silu, project(again, `${prefix}.mlp.up_proj`)], {})
-    x = addToStream(x, project(gated, `${prefix}.mlp.down_proj`), `layers.${layer}`)
+    const normed = normedTokens(context, x, `${prefix}.input_layernorm`, epsilon)
+    const attended = groupedQueryAttention(context, normed, `${prefix}.self_attn`, config, tables)
+    x = addToStream(context, x, attended, `layers.${layer}.self_attn`)
+    const again = normedTokens(context, x, `${prefix}.post_attention_layernorm`, epsilon)
+    x = addToStream(context, x, swiglu(context, again, `${prefix}.mlp`), `layers.${layer}`)
   }
 
   builder.startBlock('head')
-  const last = flattenTokens(builder, norm(x, 'model.norm'))
+  const last = normedTokens(context, x, 'model.norm', epsilon)
   const head = parameter(config.tied ? 'model.embed_tokens.weight' : 'lm_head.weight')
   outputLoss(builder, linear(builder, last, head, { transposed: true, name: 'logits' }), labels)
   return builder.build()
-}
-
-/** cos and sin, each [sequence, headDim / 2]. */
-function rotaryTables(builder: GraphBuilder, config: LlamaConfig, options: BuildOptions): [ValueId, ValueId] {
-  const table = (part: 'cos' | 'sin'): ValueId =>
-    builder.one('rotaryTable', [], {
-      part,
-      positions: options.sequence,
-      offset: 0,
-      frequencies: rotaryFrequencies(config.headDim, config.ropeTheta, config.ropeScaling),
-      dtype: options.dtype,
-    })
-  return [table('cos'), table('sin')]
-}
-
-/** Turns element i and i + headDim/2 of each head together, by position: x [batch, heads, sequence, headDim]. */
-function rotate(builder: GraphBuilder, x: ValueId, cos: ValueId, sin: ValueId): ValueId {
-  const half = builder.type(x).shape[3]! / 2
-  const [first, second] = builder.op('split', [x], { dim: 3, sizes: [half, half] })
-  const times = (a: ValueId | undefined, b: ValueId): ValueId => builder.one('mul', [a!, b], {})
-  return builder.one(
-    'concat',
-    [
-      builder.one('sub', [times(first, cos), times(second, sin)], {}),
-      builder.one('add', [times(second, cos), times(first, sin)], {}),
-    ],
-    { dim: 3 },
-  )
 }

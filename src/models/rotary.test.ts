@@ -1,7 +1,30 @@
 import { describe, expect, it } from 'vitest'
 import recorded from './fixtures/rotary.json' with { type: 'json' }
-import { parseRopeScaling, printRopeScaling, rotaryFrequencies } from './rotary.ts'
+import { parseRopeScaling, printRopeScaling, rotaryFactor, rotaryFrequencies } from './rotary.ts'
 import type { RopeScaling } from './types.ts'
+
+function scalingOf(parameters: (typeof recorded)[number]['parameters']): RopeScaling {
+  const { factor } = parameters
+  if (parameters.rope_type === 'linear') return { kind: 'linear', factor }
+  const originalContext = parameters.original_max_position_embeddings!
+  if (parameters.rope_type === 'llama3')
+    return {
+      kind: 'llama3',
+      factor,
+      lowFactor: parameters.low_freq_factor!,
+      highFactor: parameters.high_freq_factor!,
+      originalContext,
+    }
+  return {
+    kind: 'yarn',
+    factor,
+    originalContext,
+    betaFast: 32,
+    betaSlow: 1,
+    mscale: parameters.mscale ?? 0,
+    mscaleAllDim: parameters.mscale_all_dim ?? 0,
+  }
+}
 
 describe('rotary frequencies', () => {
   it('are powers of theta', () => {
@@ -12,17 +35,9 @@ describe('rotary frequencies', () => {
 
   it.each(recorded.map((entry) => [entry.parameters.rope_type, entry] as const))(
     'of type %s are those of transformers',
-    (_, { parameters, headDim, frequencies }) => {
-      const scaling: RopeScaling =
-        parameters.rope_type === 'linear'
-          ? { kind: 'linear', factor: parameters.factor }
-          : {
-              kind: 'llama3',
-              factor: parameters.factor,
-              lowFactor: parameters.low_freq_factor!,
-              highFactor: parameters.high_freq_factor!,
-              originalContext: parameters.original_max_position_embeddings!,
-            }
+    (_, { parameters, headDim, factor, frequencies }) => {
+      const scaling = scalingOf(parameters)
+      expect(rotaryFactor(scaling)).toBeCloseTo(factor, 14)
       const ours = rotaryFrequencies(headDim, parameters.rope_theta, scaling)
       expect(ours).toHaveLength(frequencies.length)
       for (const [pair, expected] of frequencies.entries())
@@ -32,7 +47,7 @@ describe('rotary frequencies', () => {
 })
 
 describe('text of rope scaling', () => {
-  it.each(['none', 'linear/4', 'llama3/8/1/4/8192'])('%s', (text) => {
+  it.each(['none', 'linear/4', 'llama3/8/1/4/8192', 'yarn/40/4096/32/1/1/0.5'])('%s', (text) => {
     expect(printRopeScaling(parseRopeScaling(text))).toBe(text)
   })
 
@@ -44,6 +59,9 @@ describe('text of rope scaling', () => {
     'linear/x',
     'llama3/8/1/4',
     'llama3/8/4/1/8192',
+    'yarn/4/0/32/1/1/1',
+    'yarn/4/4096/1/32/1/1',
+    'yarn/4/4096/32/1/-1/1',
     'linear/0',
     'none/1',
   ])('refuses "%s"', (text) => {

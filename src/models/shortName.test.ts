@@ -31,12 +31,16 @@ describe('public models', () => {
     ['llama-3.1-405b', 405_853_388_800],
     ['llama-3.2-1b', 1_235_814_400],
     ['llama-3.2-3b', 3_212_749_824],
+    ['mixtral-8x7b', 46_702_792_704],
+    ['mixtral-8x22b', 140_630_071_296],
+    // The published model less its prediction of further tokens.
+    ['deepseek-v3', 671_026_419_200],
   ])('%s has %d parameters', (name, count) => {
     expect(countParameters(modelFromShortName(name).parameters)).toBe(count)
   })
 
   it('are all counted above', () => {
-    expect(publicModels).toHaveLength(14)
+    expect(publicModels).toHaveLength(17)
   })
 
   it('may be changed', () => {
@@ -135,6 +139,9 @@ describe('short names', () => {
     ['gpt:vocab=1e400', 'MODEL_SIZE'],
     ['gpt:epsilon=-1e-5', 'MODEL_NUMBER'],
     ['llama:ropeScaling=yarn/4', 'MODEL_ROPE_SCALING'],
+    ['moe:scoring=soft', 'MODEL_VALUE'],
+    ['moe:sharedExperts=-1', 'MODEL_SIZE'],
+    ['moe:capacityFactor=-1', 'MODEL_NUMBER'],
     ['', 'MODEL_UNKNOWN'],
     ['constructor', 'MODEL_UNKNOWN'],
   ])('%s is refused: %s', (text, code) => {

@@ -1,5 +1,5 @@
 import { didYouMean, MeshwrightError } from '../base/index.ts'
-import { checkDivides, checkNumbers, checkSizes } from './checks.ts'
+import { checkCounts, checkDivides, checkNumbers, checkSizes } from './checks.ts'
 import { publicModels } from './publicModels.ts'
 import {
   type KeyInfo,
@@ -93,6 +93,9 @@ function parseValue({ name, kind }: KeyInfo, text: string): KeyValue {
     case 'size':
       checkSizes({ [name]: parseNumber(name, text) })
       return Number(text)
+    case 'count':
+      checkCounts({ [name]: parseNumber(name, text) })
+      return Number(text)
     case 'number':
       checkNumbers({ [name]: parseNumber(name, text) })
       return Number(text)
@@ -102,6 +105,12 @@ function parseValue({ name, kind }: KeyInfo, text: string): KeyValue {
       return text === 'true'
     case 'ropeScaling':
       return parseRopeScaling(text)
+    default:
+      if (!kind.includes(text))
+        throw new MeshwrightError('MODEL_VALUE', `${name} is "${text}"`, {
+          hint: didYouMean(text, kind) ?? `${name} is ${kind.join(' or ')}`,
+        })
+      return text
   }
 }
 

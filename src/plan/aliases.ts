@@ -6,6 +6,10 @@ import type { PlanProblem } from './problems.ts'
 export const aliases: Readonly<Record<string, readonly [string, string]>> = {
   pp: ['mesh', 'pipeline'],
   dp: ['mesh', 'data'],
+  cp: ['mesh', 'context'],
+  tp: ['mesh', 'tensor'],
+  ep: ['mesh', 'expert'],
+  etp: ['mesh', 'expertTensor'],
   gbs: ['batch', 'samples'],
   mbs: ['batch', 'mbs'],
   lr: ['learningRate', 'peak'],

@@ -1,4 +1,5 @@
 import { leastCommonMultiple } from '../base/index.ts'
+import { sampleParts } from './layoutChecks.ts'
 import type { Report } from './resolve.ts'
 import type { PlanDocument } from './types.ts'
 
@@ -6,10 +7,14 @@ import type { PlanDocument } from './types.ts'
 const maximumSamples = 2 ** 31 - 1
 const maximumMicrobatches = 65_536
 
-/** Samples into micro-batches, and each micro-batch into equal slices, one for each replica of an actor. */
+/**
+ * Samples into micro-batches, and each micro-batch into equal slices, one for each replica of an actor, which a square or cube of
+ * ranks cuts further.
+ */
 export function findDivisibility(plan: PlanDocument, replicas: readonly number[], report: Report): undefined {
   const { samples, microbatches } = plan.batch
-  const unit = leastCommonMultipleOf(replicas)
+  const parts = sampleParts(plan.mesh.tensor)
+  const unit = leastCommonMultipleOf(replicas.map((count) => count * parts))
   if (samples % microbatches !== 0)
     return report(
       'PLAN_BATCH',
@@ -18,9 +23,17 @@ export function findDivisibility(plan: PlanDocument, replicas: readonly number[]
       workingNumbers(samples, microbatches, unit),
     )
   const size = samples / microbatches
-  const actor = replicas.findIndex((count) => size % count !== 0)
-  if (actor < 0) return undefined
   const isEqual = replicas.every((count) => count === replicas[0])
+  const uncut = replicas.findIndex((count) => size % (count * parts) !== 0)
+  if (uncut < 0) return undefined
+  const actor = replicas.findIndex((count) => size % count !== 0)
+  if (actor < 0)
+    return report(
+      'PLAN_BATCH',
+      ['batch', 'samples'],
+      `the ${size / replicas[uncut]!} samples of a micro-batch on a replica of ${isEqual ? 'each actor' : `actor ${uncut}`} do not divide into the ${parts} parts that mesh.tensor makes of them`,
+      workingNumbers(samples, microbatches, unit),
+    )
   return report(
     'PLAN_BATCH',
     ['batch', 'samples'],

@@ -2,10 +2,18 @@ import { MeshwrightError } from '../base/index.ts'
 import { learningRates, makeOptimizer, optimizers } from '../optimizers/index.ts'
 import { findGenerator, type GivenCosts, parseSchedule, readParameters } from '../schedule/index.ts'
 import type { Locate } from './check.ts'
+import { fillLayout, writeLayout } from './layoutSection.ts'
 import type { PlanProblem } from './problems.ts'
 import type { PlanRecompute } from './recompute.ts'
 import { formatSize, parseSize } from './sizes.ts'
-import type { PlanDocument, PlanLearningRate, PlanModel, PlanOptimizer, PlanSchedule } from './types.ts'
+import type {
+  PlanDocument,
+  PlanLearningRate,
+  PlanMesh,
+  PlanModel,
+  PlanOptimizer,
+  PlanSchedule,
+} from './types.ts'
 import { fillZero, type PlanZero, writeZero } from './zero.ts'
 
 type Named<K extends string> = string | (Readonly<Record<K, string>> & Readonly<Record<string, unknown>>)
@@ -17,7 +25,9 @@ interface PlanInput {
     | string
     | { readonly name?: string; readonly config?: string; readonly weights: string | null }
   readonly data: string | { readonly file: string | null; readonly tokenizer: string | null }
-  readonly mesh: { readonly pipeline: number; readonly data: number | readonly number[] }
+  readonly mesh: PlanMesh
+  /** Filled in, or a short form. */
+  readonly layout: unknown
   readonly stages: readonly number[] | null
   readonly schedule: Named<'name'> | { readonly text: string } | { readonly file: string }
   readonly batch: { readonly samples: number; readonly microbatches: number }
@@ -52,6 +62,7 @@ export function fillDocument(validated: unknown, locate: Locate, problems: PlanP
     model: fillModel(input.model),
     data: typeof input.data === 'string' ? { file: input.data, tokenizer: null } : input.data,
     mesh: input.mesh,
+    layout: fillLayout(input.layout, locate, problems),
     stages: input.stages,
     schedule: fillSchedule(input.schedule, locate, problems),
     batch: input.batch,
@@ -152,7 +163,8 @@ export function writeDocument(plan: PlanDocument): Record<string, unknown> {
     meshwright: 1,
     ...optional('model', plan.model === null ? null : writeModel(plan.model)),
     ...(Object.keys(data).length === 0 ? {} : { data }),
-    mesh: { pipeline: plan.mesh.pipeline, data: plan.mesh.data },
+    mesh: writeMesh(plan.mesh),
+    ...optional('layout', writeLayout(plan.layout)),
     ...optional('stages', plan.stages),
     schedule:
       'name' in plan.schedule
@@ -170,6 +182,12 @@ export function writeDocument(plan: PlanDocument): Record<string, unknown> {
     ...(memory === null ? {} : { memory: { deviceBytes: formatSize(memory) } }),
     seed: plan.seed,
   }
+}
+
+/** Axes beyond pipeline and data only where there is something along them. */
+function writeMesh({ pipeline, data, ...others }: PlanMesh): Record<string, unknown> {
+  const used = Object.entries(others).filter(([, size]) => size !== 1)
+  return { pipeline, data, ...Object.fromEntries(used) }
 }
 
 function writeModel(model: PlanModel): unknown {

@@ -80,6 +80,10 @@ export function miniaturePlan(
     hides.push(
       `Hidden ${config.hidden}, vocabulary ${config.vocab} and sequence ${plan.sequence} became ${shrunk.hidden}, ${shrunk.vocab} and ${sequence}: memory, overflow of large sums and index ranges of large tensors are not exercised.`,
     )
+  if (config.family === 'moe' && shrunk.family === 'moe' && shrunk.experts !== config.experts)
+    hides.push(
+      `${config.experts} experts, ${config.topk} of them for a token, became ${shrunk.experts} and ${shrunk.topk}.`,
+    )
   if (plan.bucketBytes > miniatureBucketBytes)
     hides.push(
       `Reduction buckets of ${plan.bucketBytes} bytes became ${miniatureBucketBytes}, so that a stage has several.`,

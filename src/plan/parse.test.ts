@@ -33,6 +33,18 @@ const scheduleKeys = new Set([
   ]),
 ])
 
+const oneRank = { context: 1, tensor: 1, expert: 1, expertTensor: 1 }
+const defaultLayout = {
+  tensor: null,
+  sequence: false,
+  vocabulary: true,
+  context: 'ring',
+  zigzag: null,
+  gathered: false,
+  overlap: 1,
+  rules: [],
+}
+
 const plan = (text: string): PlanDocument => parsePlan(`meshwright: 1\n${text}`)
 
 describe('parsePlan', () => {
@@ -41,7 +53,8 @@ describe('parsePlan', () => {
       meshwright: 1,
       model: null,
       data: { file: null, tokenizer: null },
-      mesh: { pipeline: 1, data: 1 },
+      mesh: { ...oneRank, pipeline: 1, data: 1 },
+      layout: defaultLayout,
       stages: null,
       schedule: { name: '1f1b', parameters: { warmup: 'a', maxInFlight: null }, costs: null },
       batch: { samples: 16, microbatches: 4 },
@@ -80,7 +93,10 @@ describe('parsePlan', () => {
 meshwright: 1
 model: { name: "gpt:layers=4,hidden=128", weights: model.safetensors }
 data: { file: text.txt, tokenizer: tokenizer.json }
-mesh: { pipeline: 2, data: [3, 1] }
+mesh: { pipeline: 2, data: [3, 1], context: 3, tensor: 2, expert: 4, expertTensor: 5 }
+layout:
+  { tensor: megatron, sequence: true, vocabulary: false, context: ulysses, zigzag: false, gathered: true, overlap: 4,
+    rules: [{ match: h.*, layout: '[tensor | .]', keep: true }, { axis: mlp, over: [tensor, context] }] }
 stages: [3, 1]
 schedule: { name: 1f1b, warmup: b, maxInFlight: 3 }
 batch: { samples: 24, microbatches: 4 }
@@ -99,7 +115,20 @@ seed: 4294967295
       meshwright: 1,
       model: { name: 'gpt:layers=4,hidden=128', weights: 'model.safetensors' },
       data: { file: 'text.txt', tokenizer: 'tokenizer.json' },
-      mesh: { pipeline: 2, data: [3, 1] },
+      mesh: { pipeline: 2, data: [3, 1], context: 3, tensor: 2, expert: 4, expertTensor: 5 },
+      layout: {
+        tensor: 'megatron',
+        sequence: true,
+        vocabulary: false,
+        context: 'ulysses',
+        zigzag: false,
+        gathered: true,
+        overlap: 4,
+        rules: [
+          { match: 'h.*', axis: null, layout: '[tensor | .]', over: null, keep: true },
+          { match: null, axis: 'mlp', layout: null, over: ['tensor', 'context'], keep: false },
+        ],
+      },
       stages: [3, 1],
       schedule: { name: '1f1b', parameters: { warmup: 'b', maxInFlight: 3 }, costs: null },
       batch: { samples: 24, microbatches: 4 },
@@ -144,6 +173,12 @@ seed: 4294967295
       costs: { F: 1, I: [1, 2], W: 0.5, hop: 0 },
     })
     expect(plan('schedule: { warmup: b }').schedule).toMatchObject({ name: '1f1b' })
+    expect(plan('layout: ulysses').layout).toEqual({ ...defaultLayout, context: 'ulysses' })
+    expect(plan('layout: [gather, optimus]').layout).toEqual({
+      ...defaultLayout,
+      tensor: 'optimus',
+      context: 'gather',
+    })
     expect(plan('optimizer: sgd').optimizer.settings).toMatchObject({ momentum: 0.9 })
     expect(plan('learningRate: 0.02').learningRate).toMatchObject({
       kind: 'cosine',
@@ -154,7 +189,7 @@ seed: 4294967295
 
   it('reads JSON', () => {
     const json = JSON.stringify({ $schema: 'x', meshwright: 1, mesh: { pipeline: 3 } }, null, 2)
-    expect(parsePlan(json).mesh).toEqual({ pipeline: 3, data: 1 })
+    expect(parsePlan(json).mesh).toEqual({ ...oneRank, pipeline: 3, data: 1 })
     expect(shown('{"meshwright": 1,\n "mesh": {"pipelines": 3}}')).toEqual([
       'PLAN_UNKNOWN_KEY 2:11 mesh.pipelines: unknown key "pipelines"; did you mean "pipeline"?',
     ])
@@ -170,8 +205,32 @@ seed: 4294967295
       mesh: { pipeline: 2, data: [1, 2] },
       learningRate: { kind: 'constant', settings: { peak: 0.5 } },
     })
+    expect(plan('tp: 2\ncp: 3\nmesh: { ep: 4, etp: 5 }').mesh).toMatchObject({
+      tensor: 2,
+      context: 3,
+      expert: 4,
+      expertTensor: 5,
+    })
     // 48 samples, 2 on each of 3 replicas: 8 micro-batches.
     expect(plan('mesh: { data: 3 }\ngbs: 48\nmbs: 2').batch).toEqual({ samples: 48, microbatches: 8 })
+  })
+
+  it('says what is wrong with a layout', () => {
+    const wrong = (layout: string): string => shown(`meshwright: 1\n${layout}`).join('\n')
+    expect(wrong('layout: [ring, gather]')).toBe(
+      'PLAN_LAYOUT 2:16 layout.1: ring and gather say the same thing in two ways; at most one of megatron, optimus, cube and one of ring, gather, ulysses',
+    )
+    expect(wrong('layout: megatorn')).toContain('did you mean "megatron"?')
+    expect(wrong('layout: { rules: [{ match: a, layout: "[tensor | " }] }')).toContain(
+      'PLAN_LAYOUT 2:39 layout.rules.0.layout: column 11 of the layout:',
+    )
+    expect(wrong('layout: { rules: [{ match: a, layout: "[.]", over: [tensor] }] }')).toBe(
+      'PLAN_LAYOUT 2:19 layout.rules.0: a rule of match, layout, over does not say what lies where; give match and layout, or axis and over',
+    )
+    for (const rule of ['{ match: a }', '{ axis: mlp }', '{ layout: "[.]" }', '{ keep: true }'])
+      expect(wrong(`layout: { rules: [${rule}] }`)).toContain('does not say what lies where')
+    expect(wrong('mesh: { tensor: { row: 2 } }')).toContain('PLAN_MISSING')
+    expect(wrong('mesh: { tensor: 0 }')).toContain('PLAN_VALUE')
   })
 
   it('places a problem where the short name was typed', () => {
@@ -190,7 +249,7 @@ seed: 4294967295
     expect(shown('meshwright: 1\nmesh: {data: [1, 2]}\nmbs: 4')[0]).toContain('mbs does not say enough')
     expect(shown('meshwright: 1\nmbs: -4')[0]).toContain('expected a whole number from 1, got -4')
     expect(shown('meshwright: 1\nmesh: 3\npp: 4')).toEqual([
-      'PLAN_VALUE 2:7 mesh: expected a mapping (pipeline, data), got 3',
+      'PLAN_VALUE 2:7 mesh: expected a mapping (pipeline, data, context, tensor, expert, expertTensor), got 3',
     ])
   })
 
@@ -281,7 +340,7 @@ seed: 4294967295
     ],
     [
       '__proto__: { polluted: 1 }',
-      'PLAN_UNKNOWN_KEY 2:1 __proto__: unknown key "__proto__"; keys are meshwright, model, data, mesh, stages, schedule, batch, sequence, dtype, zero, recompute, optimizer, learningRate, clip, reduction, memory, seed',
+      'PLAN_UNKNOWN_KEY 2:1 __proto__: unknown key "__proto__"; keys are meshwright, model, data, mesh, layout, stages, schedule, batch, sequence, dtype, zero, recompute, optimizer, learningRate, clip, reduction, memory, seed',
     ],
   ])('refuses %s', (text, problem) => {
     expect(shown(`meshwright: 1\n${text}`)[0]).toBe(problem)

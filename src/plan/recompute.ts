@@ -1,7 +1,8 @@
 import * as z from 'zod'
 import { didYouMean } from '../base/index.ts'
 import type { RecomputeChoice } from '../graph/index.ts'
-import type { PlannedModel, Report } from './resolve.ts'
+import type { PlannedModel } from './modelShape.ts'
+import type { Report } from './resolve.ts'
 import type { PlanDocument } from './types.ts'
 
 /** What is computed again before a backward: nothing, attention cores, all layers, or some (by number, or blocks by name). */

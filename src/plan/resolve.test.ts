@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { modelFromShortName } from '../models/index.ts'
 import { printSchedule } from '../schedule/index.ts'
 import {
   PlanError,
@@ -10,8 +11,8 @@ import {
 } from './index.ts'
 
 function model(layers: number): PlannedModel {
-  const blocks = ['embed', ...Array.from({ length: layers }, (_, layer) => `h.${layer}`), 'head']
-  return { name: 'tiny', blocks, context: 64, vocabulary: 256 }
+  const own = modelFromShortName(`gpt:layers=${layers},hidden=16,heads=4,context=64`)
+  return { ...own, name: 'tiny' }
 }
 
 function resolve(text: string, layers = 8, costs?: readonly number[]): ResolvedPlan {
@@ -63,12 +64,13 @@ describe('resolvePlan', () => {
         localSamples: 6,
       },
     ])
-    expect(plan.ranks).toEqual([
-      { rank: 0, pipeline: 0, data: 0 },
-      { rank: 1, pipeline: 0, data: 1 },
-      { rank: 2, pipeline: 0, data: 2 },
-      { rank: 3, pipeline: 1, data: 0 },
+    expect(plan.ranks.map(({ rank, pipeline, data }) => [rank, pipeline, data])).toEqual([
+      [0, 0, 0],
+      [1, 0, 1],
+      [2, 0, 2],
+      [3, 1, 0],
     ])
+    expect(plan.layout).toBeNull()
     expect(plan.stageOfBlock).toEqual([0, 0, 0, 0, 0, 0, 0, 1, 1, 1])
     expect(plan).toMatchObject({ samplesPerMicrobatch: 6, microbatches: 4, sequence: 32 })
     expect(plan.schedule.actors).toHaveLength(2)
@@ -196,10 +198,10 @@ describe('resolvePlan', () => {
     const plan = resolve(
       `mesh: { pipeline: 2, data: [1, 2] }\nbatch: { samples: 8, microbatches: 2 }\nschedule: { text: ${JSON.stringify(text)} }`,
     )
-    expect(plan.ranks).toEqual([
-      { rank: 0, pipeline: 0, data: 0 },
-      { rank: 1, pipeline: 1, data: 0 },
-      { rank: 2, pipeline: 1, data: 1 },
+    expect(plan.ranks.map(({ rank, pipeline, data }) => [rank, pipeline, data])).toEqual([
+      [0, 0, 0],
+      [1, 1, 0],
+      [2, 1, 1],
     ])
     expect(plan.stages.map(({ actor, ranks, localSamples }) => ({ actor, ranks, localSamples }))).toEqual(
       [0, 1, 1, 0].map((actor) =>

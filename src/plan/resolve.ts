@@ -5,23 +5,16 @@ import type { Schedule } from '../schedule/index.ts'
 import { type BlockCost, blockWeight, cutLayers } from './cut.ts'
 import type { Path } from './describe.ts'
 import { findDivisibility } from './divisibility.ts'
+import { modelRanks, tensorSize } from './factorRanks.ts'
+import { type ResolvedLayout, resolveLayout } from './layout.ts'
+import type { PlannedModel } from './modelShape.ts'
 import { resolvePlacement, resolveSchedule } from './placement.ts'
 import { PlanError, type PlanProblem } from './problems.ts'
 import { resolveRecompute } from './recompute.ts'
 import { maximumRanks } from './schema.ts'
 import { planPosition } from './source.ts'
-import type { PlanDocument, PlanOptimizer } from './types.ts'
+import type { PlanDocument, PlanMesh, PlanOptimizer } from './types.ts'
 import { type ResolvedZero, resolveZero } from './zero.ts'
-
-/** What a plan must know of a model. */
-export interface PlannedModel {
-  readonly name: string
-  /** First the embedding, then one for each layer, last the head. */
-  readonly blocks: readonly string[]
-  /** The longest sequence. */
-  readonly context: number
-  readonly vocabulary: number
-}
 
 export interface ResolvedStage {
   readonly index: number
@@ -32,7 +25,7 @@ export interface ResolvedStage {
   readonly endBlock: number
   readonly layers: number
   readonly replicas: number
-  /** Those of its actor: consecutive, one for each replica. */
+  /** Those of its actor: consecutive, those of one replica together. */
   readonly ranks: readonly number[]
   /** Samples of a micro-batch on each replica. */
   readonly localSamples: number
@@ -42,8 +35,14 @@ export interface ResolvedRank {
   readonly rank: number
   /** Coordinate on the pipeline axis. */
   readonly pipeline: number
-  /** Coordinate on the data axis of its actor. */
+  /** Coordinates in the ranks of its actor: data x context x tensor, the last fastest. */
   readonly data: number
+  readonly context: number
+  readonly tensor: number
+  /** The same ranks as experts have them: expertData x expert x expertTensor. */
+  readonly expertData: number
+  readonly expert: number
+  readonly expertTensor: number
 }
 
 /** A plan that has met its model: everything that follows from the two. */
@@ -64,6 +63,8 @@ export interface ResolvedPlan {
   readonly dtype: FloatDType
   /** Null: every replica holds all of its stages. */
   readonly zero: ResolvedZero | null
+  /** Null: one rank has all of a stage for its samples. */
+  readonly layout: ResolvedLayout | null
   readonly recompute: RecomputeChoice
   readonly optimizer: PlanOptimizer
   readonly clip: number | null
@@ -79,9 +80,10 @@ export interface ResolveOptions {
 }
 
 /**
- * Works out what a plan means for a model. Ranks are numbered actor by actor: those of one are consecutive.
+ * Works out what a plan means for a model. Ranks are numbered actor by actor: those of one are consecutive, `tensor` fastest,
+ * then `context`, then `data`.
  *
- * @throws PlanError with all problems found (codes `PLAN_STAGES`, `PLAN_MESH`, `PLAN_BATCH`, `PLAN_SEQUENCE`,
+ * @throws PlanError with all problems found (codes `PLAN_STAGES`, `PLAN_MESH`, `PLAN_LAYOUT`, `PLAN_BATCH`, `PLAN_SEQUENCE`,
  *   `PLAN_SCHEDULE`, `PLAN_ZERO`, `PLAN_RECOMPUTE`), at their place in the plan's text
  */
 export function resolvePlan(
@@ -110,8 +112,9 @@ export function resolvePlan(
   const placement = resolvePlacement(plan, report)
   const layers = replicas && placement && resolveCut(plan, model, { replicas, placement }, options, report)
   if (replicas !== undefined) findDivisibility(plan, replicas, report)
+  const layout = replicas && resolveLayout(plan, model, { replicas, sequence }, report)
   const schedule = placement && resolveSchedule(plan, report)
-  const zero = replicas && resolveZero(plan, { replicas, schedule }, report)
+  const zero = replicas && resolveZero(plan, { replicas, schedule, layout }, report)
   const recompute = resolveRecompute(plan, model, report)
   if (
     problems.length > 0 ||
@@ -119,6 +122,7 @@ export function resolvePlan(
     layers === undefined ||
     schedule === undefined ||
     zero === undefined ||
+    layout === undefined ||
     recompute === undefined
   )
     throw new PlanError(problems, planPosition(plan, []).file)
@@ -126,7 +130,11 @@ export function resolvePlan(
   const samplesPerMicrobatch = plan.batch.samples / plan.batch.microbatches
   const ranks: ResolvedRank[] = []
   const ranksOfActor = replicas.map((count, pipeline) =>
-    Array.from({ length: count }, (_, data) => ranks.push({ rank: ranks.length, pipeline, data }) - 1),
+    Array.from({ length: count * modelRanks(plan.mesh) }, (_, place) => {
+      const rank = ranks.length
+      ranks.push({ rank, pipeline, ...placeOf(plan.mesh, place) })
+      return rank
+    }),
   )
   let block = 0
   const stages = layers.map((own, index): ResolvedStage => {
@@ -159,6 +167,7 @@ export function resolvePlan(
     sequence,
     dtype: plan.dtype,
     zero,
+    layout,
     recompute,
     optimizer: plan.optimizer,
     clip: plan.clip,
@@ -201,7 +210,7 @@ function resolveReplicas(plan: PlanDocument, report: Report): readonly number[] 
       'give one number for all actors, or one for each',
     )
   const replicas = typeof data === 'number' ? Array.from({ length: pipeline }, () => data) : data
-  const ranks = replicas.reduce((sum, count) => sum + count, 0)
+  const ranks = replicas.reduce((sum, count) => sum + count, 0) * modelRanks(plan.mesh)
   if (ranks > maximumRanks)
     return report(
       'PLAN_MESH',
@@ -210,6 +219,20 @@ function resolveReplicas(plan: PlanDocument, report: Report): readonly number[] 
       `at most ${maximumRanks} are planned for`,
     )
   return replicas
+}
+
+/** Coordinates of the rank at a place among those of its actor. */
+function placeOf(mesh: PlanMesh, place: number): Omit<ResolvedRank, 'rank' | 'pipeline'> {
+  const tensor = tensorSize(mesh.tensor)
+  const { context, expert, expertTensor } = mesh
+  return {
+    data: Math.floor(place / (tensor * context)),
+    context: Math.floor(place / tensor) % context,
+    tensor: place % tensor,
+    expertData: Math.floor(place / (expert * expertTensor)),
+    expert: Math.floor(place / expertTensor) % expert,
+    expertTensor: place % expertTensor,
+  }
 }
 
 /** Layers of each stage, as listed or cut by cost. */

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { learningRates, optimizers, type SettingInfo } from '../optimizers/index.ts'
 import { type ParameterRule, scheduleGenerators, scheduleLimits } from '../schedule/index.ts'
+import { layoutSchema } from './layoutSection.ts'
 import { recomputeSchema } from './recompute.ts'
 import { sizePattern } from './sizes.ts'
 import { zeroSchema } from './zero.ts'
@@ -59,6 +60,19 @@ const size = z
   .union([z.int().min(1), z.string().regex(sizePattern)])
   .meta({ title: 'a number of bytes or a size such as 4MiB' })
 const replicas = z.int().min(1).max(maximumRanks)
+
+const tensor = z.union([
+  replicas,
+  z.strictObject({
+    row: replicas.meta({ description: 'rows of a square of ranks' }),
+    column: replicas.meta({ description: 'columns of it' }),
+  }),
+  z.strictObject({
+    x: replicas.meta({ description: 'edge of a cube of ranks, that which varies slowest' }),
+    y: replicas.meta({ description: 'second edge' }),
+    z: replicas.meta({ description: 'third edge' }),
+  }),
+])
 
 const weights = file
   .nullable()
@@ -165,8 +179,15 @@ export const planSchema: z.ZodType = z
           .union([replicas, z.array(replicas).min(1).max(scheduleLimits.actors)])
           .default(1)
           .meta({ description: 'replicas of every actor, or a list: of each' }),
+        context: replicas.default(1).meta({ description: 'ranks that share the tokens of a sample' }),
+        tensor: tensor
+          .default(1)
+          .meta({ description: 'ranks that share every layer: a number, a square or a cube' }),
+        expert: replicas.default(1).meta({ description: 'ranks that share the experts' }),
+        expertTensor: replicas.default(1).meta({ description: 'ranks that share each expert' }),
       })
       .prefault({}),
+    layout: layoutSchema,
     stages: z
       .array(z.int().min(1).max(1_000_000))
       .min(1)

@@ -18,7 +18,7 @@ describe('setPlan', () => {
   it('replaces values, the later the stronger, and leaves the plan it was given', () => {
     const before = structuredClone(base)
     const set = setPlan(base, ['mesh.pipeline=2', 'mesh.pipeline=3', 'mesh.data=[1, 2, 1]', 'mesh.data.0=4'])
-    expect(set.mesh).toEqual({ pipeline: 3, data: [4, 2, 1] })
+    expect(set.mesh).toMatchObject({ pipeline: 3, data: [4, 2, 1] })
     expect(setPlan(set, ['mesh.data.0=1']).mesh.data).toEqual([1, 2, 1])
     expect(set.mesh.data).toEqual([4, 2, 1])
     expect(base).toEqual(before)
@@ -48,6 +48,30 @@ describe('setPlan', () => {
     })
     expect(setPlan(base, ['model.weights=w']).model).toEqual({ name: 'gpt2', weights: 'w' })
     expect(setPlan(base, ['model.config=c.json']).model).toEqual({ config: 'c.json', weights: null })
+  })
+
+  it('sets axes of the mesh and the layout, in whole and in part', () => {
+    expect(setPlan(base, ['tp=2', 'cp=3', 'ep=4', 'etp=5']).mesh).toEqual({
+      ...base.mesh,
+      tensor: 2,
+      context: 3,
+      expert: 4,
+      expertTensor: 5,
+    })
+    const square = setPlan(base, ['mesh.tensor.row=2', 'mesh.tensor.column=2'])
+    expect(square.mesh.tensor).toEqual({ row: 2, column: 2 })
+    expect(setPlan(square, ['mesh.tensor.row=3']).mesh.tensor).toEqual({ row: 3, column: 2 })
+    expect(setPlan(square, ['mesh.tensor=2']).mesh.tensor).toBe(2)
+    expect(setPlan(base, ['mesh.tensor=2']).mesh.tensor).toBe(2)
+    const set = setPlan(base, [
+      'layout=[cube, ulysses]',
+      'layout.overlap=2',
+      'layout.rules=[{axis: mlp, over: []}]',
+    ])
+    expect(set.layout).toMatchObject({ tensor: 'cube', context: 'ulysses', overlap: 2, sequence: false })
+    expect(setPlan(set, ['layout.rules.0.over=[tensor]']).layout.rules[0]).toMatchObject({ over: ['tensor'] })
+    expect(setPlan(set, ['layout=null']).layout).toEqual(base.layout)
+    expect(problemsOf('mesh.tensor.row=2')[0]).toMatchObject({ code: 'PLAN_MISSING' })
   })
 
   it('another kind starts from its own defaults, keeping what was chosen', () => {
@@ -121,6 +145,34 @@ const documents: fc.Arbitrary<PlanDocument> = fc
       fc.integer({ min: 1, max: 9 }),
       fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1 }),
     ),
+    mesh: fc.record({
+      context: fc.integer({ min: 1, max: 3 }),
+      tensor: fc.constantFrom<PlanDocument['mesh']['tensor']>(
+        1,
+        4,
+        { row: 2, column: 3 },
+        { x: 1, y: 2, z: 1 },
+      ),
+      expert: fc.integer({ min: 1, max: 3 }),
+      expertTensor: fc.integer({ min: 1, max: 2 }),
+    }),
+    layout: fc.record<PlanDocument['layout']>({
+      tensor: fc.constantFrom(null, 'megatron', 'cube'),
+      sequence: fc.boolean(),
+      vocabulary: fc.boolean(),
+      context: fc.constantFrom('ring', 'ulysses'),
+      zigzag: fc.option(fc.boolean()),
+      gathered: fc.boolean(),
+      overlap: fc.integer({ min: 1, max: 8 }),
+      rules: fc.array(
+        fc.constantFrom<PlanDocument['layout']['rules'][number]>(
+          { match: '*.up: #', axis: null, layout: '[a, b | .] partial sum c', over: null, keep: true },
+          { match: null, axis: 'mlp', layout: null, over: ['tensor', 'context'], keep: false },
+          { match: 'x', axis: 'vocab', layout: null, over: [], keep: false },
+        ),
+        { maxLength: 3 },
+      ),
+    }),
     stages: fc.option(fc.array(fc.integer({ min: 1, max: 99 }), { minLength: 1 })),
     schedule: fc.constantFrom<PlanDocument['schedule']>(
       { name: 'gpipe', parameters: {}, costs: null },
@@ -154,7 +206,8 @@ const documents: fc.Arbitrary<PlanDocument> = fc
       ...filled,
       model: draw.model,
       data: { file: draw.file, tokenizer: null },
-      mesh: { pipeline: draw.pipeline, data: draw.data },
+      mesh: { ...draw.mesh, pipeline: draw.pipeline, data: draw.data },
+      layout: draw.layout,
       stages: draw.stages,
       schedule: draw.schedule,
       batch: { samples: draw.samples, microbatches: 4 },

@@ -3,6 +3,7 @@ import { expandAlias } from './aliases.ts'
 import type { Locate } from './check.ts'
 import { isMapping, nodesAt, ownProperty, type SchemaNode } from './describe.ts'
 import { writeDocument } from './document.ts'
+import { longLayout } from './layoutSection.ts'
 import { readDocument } from './parse.ts'
 import { PlanError } from './problems.ts'
 import { planJsonSchema } from './schema.ts'
@@ -86,6 +87,7 @@ function apply(document: Record<string, unknown>, { path, value, text }: Overrid
     ])
   }
   const before = nodesAt(planJsonSchema() as SchemaNode, [path[0]!], document)
+  if (path[0] === 'layout' && path.length > 1) document['layout'] = longLayout(document['layout'] ?? {})
   let at: unknown = document
   for (const [depth, key] of path.entries()) {
     const isLast = depth === path.length - 1

@@ -1,5 +1,5 @@
-import { greatestCommonDivisor } from '../base/index.ts'
-import type { ModelConfig } from '../models/index.ts'
+import { greatestCommonDivisor, leastCommonMultiple } from '../base/index.ts'
+import type { ModelConfig, MoeConfig } from '../models/index.ts'
 
 /** Width of a head of a miniature: even, as rotary positions need. */
 const headWidth = 8
@@ -67,27 +67,95 @@ function shrinkClasses(
   return best?.counts
 }
 
+/** Parts into which the ranks of a miniature cut sizes of its model, as those of the plan cut the model's. */
+export interface ShrunkParts {
+  readonly heads: number
+  readonly kvHeads: number
+  /** What the feed-forward layers and experts must divide by. */
+  readonly mlp: number
+  readonly expertMlp: number
+  /** Parts of the experts, and whether a part is one expert. */
+  readonly experts: number
+  readonly isOneExpert: boolean
+  /** Parts of the vocabulary, before and after. */
+  readonly vocabulary: readonly [number, number]
+}
+
+/**
+ * At most four experts, or two for each of more parts. Kept: whether a token has several or all of them, whether there are
+ * groups and a token's experts are of all of them, whether some layers have none; at least one layer has experts.
+ */
+function fewerExperts(
+  config: MoeConfig,
+  layers: number,
+  parts: ShrunkParts,
+): Pick<MoeConfig, 'experts' | 'topk' | 'groups' | 'groupsPerToken' | 'denseLayers' | 'moeFrequency'> {
+  const groups = Math.min(config.groups, 2)
+  const groupsPerToken = config.groupsPerToken === config.groups ? groups : 1
+  let perGroup = Math.min(config.experts / config.groups, groups === 1 ? 4 : 2)
+  if (parts.experts > 1) {
+    const wanted = parts.experts * (parts.isOneExpert ? 1 : 2)
+    const fewest = config.topk === config.experts ? 1 : Math.min(config.topk, 2) + 1
+    perGroup = Math.max(Math.ceil(wanted / groups), Math.ceil(fewest / groupsPerToken))
+    while ((groups * perGroup) % parts.experts !== 0) perGroup++
+  }
+  const experts = groups * perGroup
+  const eligible = groupsPerToken * perGroup
+  const topk = config.topk === config.experts ? experts : Math.min(config.topk, 2, eligible)
+  const moeFrequency = Math.min(config.moeFrequency, 2)
+  const lastWithExperts = moeFrequency * Math.floor((layers - 1) / moeFrequency)
+  return {
+    experts,
+    topk,
+    groups,
+    groupsPerToken,
+    denseLayers: Math.min(config.denseLayers, 1, lastWithExperts),
+    moeFrequency,
+  }
+}
+
 /**
  * The model with few layers and narrow ones. Kept: whether there are several heads, how heads share keys and values,
- * the ratio of the feed-forward layer, tying, and everything that is not a size.
+ * the ratio of the feed-forward layer, tying, what `fewerExperts` keeps, and everything that is not a size.
  */
 export function shrinkModel(
   config: ModelConfig,
-  { layers, context }: { readonly layers: number; readonly context: number },
+  { layers, context, parts }: { readonly layers: number; readonly context: number; readonly parts: ShrunkParts },
 ): ModelConfig {
-  const vocab = Math.min(config.vocab, byteVocabulary)
-  const kvHeads = config.family === 'llama' ? config.kvHeads : config.heads
-  const sharesSome = kvHeads > 1 && kvHeads < config.heads
-  const heads = Math.min(config.heads, sharesSome ? 4 : 2)
+  const { heads, kvHeads } = parts
+  const vocab = shrinkVocabulary(config.vocab, parts.vocabulary)
   const hidden = heads * headWidth
-  if (hidden >= config.hidden) return { ...config, layers, context, vocab }
-  const mlp = Math.max(1, Math.ceil((config.mlp / config.hidden) * hidden))
+  const few = config.family === 'moe' ? fewerExperts(config, layers, parts) : {}
+  const isCut = parts.mlp > 1 || parts.expertMlp > 1 || heads % 2 !== config.heads % 2
+  if (hidden >= config.hidden && !isCut) return { ...config, ...few, layers, context, vocab }
+  const toMultiple = (size: number, unit: number): number => Math.max(1, Math.ceil(size / unit)) * unit
+  const mlp = toMultiple(Math.ceil((config.mlp / config.hidden) * hidden), parts.mlp)
   const narrow = { layers, context, vocab, hidden, heads, mlp }
   if (config.family === 'gpt') return { ...config, ...narrow }
-  return {
-    ...config,
+  const decoder = {
     ...narrow,
     headDim: headWidth,
-    kvHeads: kvHeads === config.heads ? heads : sharesSome ? 2 : 1,
+    kvHeads,
   }
+  if (config.family === 'llama') return { ...config, ...decoder }
+  const ratio = hidden / config.hidden
+  const narrowed = (size: number): number => (size === 0 ? 0 : Math.max(1, Math.ceil(size * ratio)))
+  const isLatent = config.kvLoraRank > 0
+  return {
+    ...config,
+    ...few,
+    ...decoder,
+    qLoraRank: narrowed(config.qLoraRank),
+    kvLoraRank: narrowed(config.kvLoraRank),
+    ropeHeadDim: isLatent ? headWidth / 2 : headWidth,
+    valueHeadDim: headWidth,
+    expertMlp: toMultiple(narrowed(config.expertMlp), leastCommonMultiple(parts.expertMlp, parts.mlp)),
+  }
+}
+
+/** Few rows, which divide into parts where they did. */
+function shrinkVocabulary(vocab: number, [before, after]: readonly [number, number]): number {
+  let rows = Math.min(vocab, byteVocabulary)
+  while (after > 1 && (rows % after === 0) !== (vocab % before === 0)) rows++
+  return rows
 }

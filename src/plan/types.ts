@@ -1,5 +1,6 @@
 import type { FloatDType } from '../graph/index.ts'
 import type { GivenCosts, ScheduleParameters } from '../schedule/index.ts'
+import type { PlanLayout } from './layoutSection.ts'
 import type { PlanRecompute } from './recompute.ts'
 import type { PlanZero } from './zero.ts'
 
@@ -13,6 +14,7 @@ export interface PlanDocument {
   readonly model: PlanModel | null
   readonly data: PlanData
   readonly mesh: PlanMesh
+  readonly layout: PlanLayout
   /** Layers of each stage; null: cut by modelled cost. */
   readonly stages: readonly number[] | null
   readonly schedule: PlanSchedule
@@ -54,7 +56,20 @@ export interface PlanMesh {
   readonly pipeline: number
   /** Replicas: of every actor, or of each. */
   readonly data: number | readonly number[]
+  /** Ranks that share the tokens of a sample. */
+  readonly context: number
+  /** Ranks that share every layer. */
+  readonly tensor: PlanTensor
+  /** Ranks that share the experts, and ranks that share each of them: the same ranks factored anew, for experts. */
+  readonly expert: number
+  readonly expertTensor: number
 }
+
+/** In a row, on a square or in a cube. */
+export type PlanTensor =
+  | number
+  | { readonly row: number; readonly column: number }
+  | { readonly x: number; readonly y: number; readonly z: number }
 
 /** By the name of a generator, with all its parameters, or in full, in the text form of schedules or in a file. */
 export type PlanSchedule =

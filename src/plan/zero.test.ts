@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest'
+import { modelFromShortName } from '../models/index.ts'
 import { PlanError, parsePlan, type ResolvedPlan, resolvePlan } from './index.ts'
 
-const blocks = ['embed', 'h.0', 'h.1', 'h.2', 'h.3', 'head']
+const model = modelFromShortName('gpt:layers=4,hidden=16,heads=4,context=64')
 
 function resolve(text: string): ResolvedPlan {
   const plan = parsePlan(`meshwright: 1\nbatch: { samples: 24, microbatches: 2 }\n${text}`)
-  return resolvePlan(plan, { name: 'tiny', blocks, context: 64, vocabulary: 256 })
+  return resolvePlan(plan, model)
 }
 
 function problem(text: string): string {

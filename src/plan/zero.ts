@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { entryActions, type Schedule, type WindowMode } from '../schedule/index.ts'
+import type { ResolvedLayout } from './layout.ts'
 import type { Report } from './resolve.ts'
 import type { PlanDocument } from './types.ts'
 
@@ -83,7 +84,15 @@ export interface ResolvedZero {
  */
 export function resolveZero(
   { zero }: PlanDocument,
-  { replicas, schedule }: { readonly replicas: readonly number[]; readonly schedule: Schedule | undefined },
+  {
+    replicas,
+    schedule,
+    layout,
+  }: {
+    readonly replicas: readonly number[]
+    readonly schedule: Schedule | undefined
+    readonly layout: ResolvedLayout | null | undefined
+  },
   report: Report,
 ): ResolvedZero | null | undefined {
   const { stage } = zero
@@ -116,6 +125,15 @@ export function resolveZero(
       `zero.shards is one of ${divisorsOf(count).join(', ')}`,
     )
   const copies = count / shards
+  const cutData = layout?.actors[0]?.mesh.axes.find(({ name }) =>
+    layout.actors[0]!.parts['data']!.includes(name),
+  )
+  if (copies > 1 && cutData !== undefined)
+    return bad(
+      'shards',
+      `experts are cut over ${cutData.size} of the ${count} replicas, and copies of ${shards} shards cut them another way`,
+      'leave zero.shards out, or give experts no more ranks than context and tensor have',
+    )
   if (copies === 1 && zero.replicas === 'sharded')
     return bad(
       'replicas',

@@ -15,6 +15,7 @@ export { eachInstruction, encodeInstructions, readInstruction, readInstructions 
 export { type LowerOptions, lowerPlan } from './lower/index.ts'
 export {
   type Coordinates,
+  constantValue,
   coordinatesOf,
   groupRanks,
   groupSize,
@@ -27,7 +28,19 @@ export {
   rolesByRank,
   submeshRanks,
 } from './mesh.ts'
-export { type HeldBlock, type HeldPart, heldBlocks, heldParts, shardCount, shardElements } from './shards.ts'
+export {
+  blockAxes,
+  type HeldBlock,
+  type HeldPart,
+  heldBlocks,
+  heldParts,
+  heldRanges,
+  localElements,
+  localShape,
+  shardCount,
+  shardElements,
+  wholeElement,
+} from './shards.ts'
 export { assignPools, assignSlots, maySharePool } from './slots.ts'
 export { collectiveVerbs, formatInstruction } from './text/instruction.ts'
 export { formatOperand, formatValue } from './text/operands.ts'

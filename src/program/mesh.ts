@@ -1,5 +1,5 @@
 import { internalError } from '../base/index.ts'
-import type { Group, MeshAxis, Peer, Program, ProgramMesh, Role } from './types.ts'
+import type { Constant, Group, MeshAxis, Peer, Program, ProgramMesh, Role } from './types.ts'
 
 /** Coordinates of one rank: the pipeline coordinate, and one number for each axis of its sub-mesh. */
 export interface Coordinates {
@@ -15,6 +15,32 @@ export function isReplicaAxis(name: string): boolean {
 /** How many replicas the axes of a sub-mesh make. */
 export function replicaCount(axes: readonly MeshAxis[]): number {
   return axes.reduce((count, { name, size }) => (isReplicaAxis(name) ? count * size : count), 1)
+}
+
+/** How many ranks lie along an axis: one where the sub-mesh does not have it. */
+export function axisSize(submesh: readonly MeshAxis[], axis: string): number {
+  return submesh.find(({ name }) => name === axis)?.size ?? 1
+}
+
+/** Place among the ranks along `axes`, of which the first varies slowest. */
+export function placeAlong(
+  axes: readonly string[],
+  submesh: readonly MeshAxis[],
+  own: Coordinates['axes'],
+): number {
+  return axes.reduce((place, axis) => place * axisSize(submesh, axis) + (own[axis] ?? 0), 0)
+}
+
+/** What a constant is on the rank at `own`. The axis `pipeline` is its pipeline coordinate. */
+export function constantValue(
+  constant: Constant,
+  { submeshes }: ProgramMesh,
+  { pipeline, axes }: Coordinates,
+): number {
+  if ('start' in constant)
+    return placeAlong(constant.start.axes, submeshes[pipeline] ?? [], axes) * constant.start.step
+  const own: Coordinates['axes'] = { pipeline, ...axes }
+  return constant.isZero.every((axis) => (own[axis] ?? 0) === 0) ? 1 : 0
 }
 
 /** Ranks of the sub-mesh at `pipeline`: the first, and how many. */

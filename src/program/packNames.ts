@@ -1,6 +1,7 @@
 /**
- * What buffers of a stage's parameters and gradients are called; the number of the stage that keeps them follows. Passes
- * that make programs and rules that hold them to account agree on these.
+ * What buffers of a stage's parameters and gradients are called; the number of the stage that keeps them follows, and
+ * behind a dot that of the pack where a stage has several: `w1`, `w1.1`. Passes that make programs and rules that hold them to account
+ * agree on these.
  */
 export const packBases = {
   parameters: 'w',
@@ -21,8 +22,8 @@ export function isPackBase(base: string): boolean {
   return all.includes(base)
 }
 
-/** The stage of a buffer that is called so; undefined for other names. */
-export function packStage(name: string): number | undefined {
-  const digits = /^[A-Za-z](\d{1,9})$/.exec(name)?.[1]
-  return digits !== undefined && isPackBase(name[0]!) ? Number(digits) : undefined
+/** The pack of a buffer that is called so, `1` or `1.1`; undefined for other names. */
+export function packHome(name: string): string | undefined {
+  const home = /^[A-Za-z](\d{1,9}(?:\.\d{1,9})?)$/.exec(name)?.[1]
+  return home !== undefined && isPackBase(name[0]!) ? home : undefined
 }

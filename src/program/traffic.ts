@@ -5,20 +5,8 @@ import type { CollectiveOperation, Instruction, Role } from './types.ts'
 
 type Collective = Extract<Instruction, { kind: 'collective' }>
 
-/**
- * How far a payload travels around a ring of n members, in laps: an all-reduce is a reduce-scatter and an all-gather, in
- * each of which every block passes n - 1 of the n hops.
- */
-const laps: Readonly<Record<Exclude<CollectiveOperation, 'permute'>, number>> = {
-  ...ringLaps,
-  broadcast: 1,
-  reduce: 1,
-  gather: 1,
-  scatter: 1,
-}
-
 export const collectiveOperations: readonly CollectiveOperation[] = [
-  ...(Object.keys(laps) as (keyof typeof laps)[]),
+  ...(Object.keys(ringLaps) as (keyof typeof ringLaps)[]),
   'permute',
 ]
 
@@ -64,5 +52,5 @@ export function collectiveWireBytes(
   members: number,
 ): number {
   if (operation === 'permute') return members === 1 ? 0 : payloadBytes
-  return (laps[operation] * (members - 1) * payloadBytes) / members
+  return (ringLaps[operation] * (members - 1) * payloadBytes) / members
 }

@@ -125,7 +125,10 @@ export type WritePort =
   | {
       readonly kind: 'pack'
       readonly entries: readonly { readonly output: number; readonly offset: number }[]
-      /** Applied after `entries`: row i of `values` is added to row ids[i] of the table at `offset`. */
+      /**
+       * Applied after `entries`: row i of `values` is added to row ids[i] of the table at `offset`. Where the id is below 0
+       * it is passed over: it is of a part of the table that another rank has.
+       */
       readonly rows: readonly RowsEntry[]
     }
 
@@ -196,9 +199,18 @@ export interface BufferSpec {
   readonly sumOver?: string
   /** A term may be read before the sum is made, on purpose: another computation, which no serial training equals. */
   readonly unsynced?: true
-  /** Filled once for each rank: 1 where the coordinate of every axis is 0, else 0. */
-  readonly constant?: { readonly isZero: readonly string[] }
+  /** Filled once for each rank, by its place. */
+  readonly constant?: Constant
 }
+
+/**
+ * - `isZero`: 1 where the coordinate of every axis is 0, else 0
+ * - `start`: an i32 scalar: the rank's place along the axes, of which the first varies slowest, times `step`. Where its
+ *   block of something begins.
+ */
+export type Constant =
+  | { readonly isZero: readonly string[] }
+  | { readonly start: { readonly axes: readonly string[]; readonly step: number } }
 
 /** How a pack is dealt out: each segment in equal blocks to the ranks along `axes`, of which the first varies slowest. */
 export interface Shard {
@@ -210,13 +222,30 @@ export interface Shard {
 export interface PackEntry {
   /** Full name of the parameter. */
   readonly name: string
+  /** Of the whole tensor, also where the rank has but a block of it. */
   readonly shape: readonly number[]
-  /** In elements of the whole pack, also where the rank holds but a shard of it. */
+  /**
+   * In elements of the whole pack, also where the rank holds but a shard of it. A pack with blocks is one of what the
+   * rank has before it is dealt out: a tensor takes as many elements as its block has.
+   */
   readonly offset: number
+  /** What the rank has of the tensor; left out: all of it. */
+  readonly block?: PackBlock
   /** This stage is the one that counts it (norms, checkpoints): the lowest that holds it. */
   readonly owned: boolean
   /** As for a buffer, of these elements alone. */
   readonly sumOver?: string
+}
+
+/** A block of a tensor that ranks along some axes have the parts of, in row-major order. */
+export interface PackBlock {
+  /**
+   * Dims that the tensor is seen with: the same elements in the same order. The first may be longer than the tensor
+   * needs: rows of padding, which are zero and nobody's.
+   */
+  readonly shape: readonly number[]
+  /** Of each dim, the axes that cut it into equal ranges; the first varies slowest. */
+  readonly axes: readonly (readonly string[])[]
 }
 
 export interface ValueInstance {

@@ -57,7 +57,7 @@ function chunksOf(events: readonly TraceEvent[]): ReadonlyMap<number, number> {
 }
 
 function boxesOf(event: TraceEvent, chunks: ReadonlyMap<number, number>): TimelineBox[] {
-  const { start, end, stage, microbatch, bytes, name } = event
+  const { start, end, stage, microbatch, slice, bytes, name } = event
   const chunk = stage === undefined ? undefined : chunks.get(stage)
   const box: TimelineBox = {
     start: Math.min(end, start + (event.wait ?? 0)),
@@ -67,6 +67,7 @@ function boxesOf(event: TraceEvent, chunks: ReadonlyMap<number, number>): Timeli
     ...(stage === undefined ? {} : { stage }),
     ...(chunk === undefined ? {} : { chunk }),
     ...(microbatch === undefined ? {} : { microbatch }),
+    ...(slice === undefined ? {} : { part: slice }),
     ...(bytes === undefined ? {} : { bytes }),
   }
   return box.start > start ? [{ start, end: box.start, phase: 'wait', label: name }, box] : [box]

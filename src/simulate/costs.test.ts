@@ -4,17 +4,17 @@ import type { KernelTask, Task } from '../program/index.ts'
 import { type CostModel, measuredCosts, phaseCosts, readMeasuredTable, unitCosts } from './index.ts'
 
 const task: Task = { kind: 'kernel', name: 'norm', hash: 'abc', kernel: 'sumSquares' } satisfies KernelTask
-const timeOf = (costs: CostModel, phase: string, stage = 0, part = 0): number =>
-  costs.run({ task, action: { phase, stage, microbatch: 0 }, part, readBytes: 0 })
+const timeOf = (costs: CostModel, phase: string, stage = 0, share = 1): number =>
+  costs.run({ task, action: { phase, stage, microbatch: 0 }, share, readBytes: 0 })
 
 const refusal = (act: () => unknown, path: string): void =>
   expect(act).toThrow(expect.objectContaining({ code: 'SIMULATE_COSTS', at: { path } }))
 
 describe('unit costs', () => {
-  it('are the latencies of phases, a fused one the sum, an update once', () => {
+  it('are the latencies of phases, a fused one the sum, by share', () => {
     const costs = unitCosts()
     expect(['F', 'B', 'I', 'W', 'FB', 'U'].map((phase) => timeOf(costs, phase))).toEqual([1, 2, 1, 1, 3, 1])
-    expect(timeOf(costs, 'U', 0, 1)).toBe(0)
+    expect(timeOf(costs, 'B', 0, 0.25)).toBe(0.5)
   })
 })
 
@@ -26,6 +26,7 @@ describe('phase costs', () => {
     ])
     const given = phaseCosts({ F: 1, I: 3, W: 4, FB: 5, R: 6, U: [7, 8] }, 2)
     expect(['FB', 'R', 'U', 'RB'].map((phase) => timeOf(given, phase, 1))).toEqual([5, 6, 8, 13])
+    expect(timeOf(given, 'U', 0, 0.5)).toBe(3.5)
   })
 
   it('add latency and the wire of a ring to the hop', () => {
@@ -127,8 +128,8 @@ describe('measured costs', () => {
 
   it('are lines by bytes', () => {
     const costs = measuredCosts(readMeasuredTable(JSON.parse(JSON.stringify(table))))
-    expect(costs.run({ task, action: undefined, part: 3, readBytes: 10 })).toBe(7)
-    expect(costs.run({ task: { ...task, hash: 'def' }, action: undefined, part: 0, readBytes: 10 })).toBe(7)
+    expect(costs.run({ task, action: undefined, share: 0, readBytes: 10 })).toBe(7)
+    expect(costs.run({ task: { ...task, hash: 'def' }, action: undefined, share: 0, readBytes: 10 })).toBe(7)
     expect(costs.transfer(10, 0)).toEqual({ busy: 21, latency: 0, receive: 43 })
     expect([1, 2, 3, 4, 9].map((members) => costs.collective('allReduce', 10, members, 0))).toEqual([
       0, 11, 22, 22, 22,
@@ -139,7 +140,7 @@ describe('measured costs', () => {
 
   it('say what was not measured', () => {
     const costs = measuredCosts(readMeasuredTable(table))
-    const unknown = { task: { ...task, hash: 'xyz' }, action: undefined, part: 0, readBytes: 0 }
+    const unknown = { task: { ...task, hash: 'xyz' }, action: undefined, share: 0, readBytes: 0 }
     refusal(() => costs.run(unknown), 'tasks.xyz')
     refusal(() => costs.collective('allGather', 1, 2, 0), 'collectives.allGather')
   })

@@ -158,25 +158,25 @@ export function measureMemory(times: Times, rank: SimulatedRank): MemoryResult {
 
 /** Micro-batches of stages between the start of their forward and the end of what releases them. */
 function peakActivations(times: Times, { plan, base }: SimulatedRank, role: Role): number {
-  const changes: { time: number; by: number }[] = []
-  const begun = new Set<string>()
+  const changes = new Map<string, { time: number; readonly by: number }>()
   const { start, operands } = role.code
   for (let at = 0; at < plan.length; at++) {
     const action = plan.kind[at] === columnKinds.run ? role.actions[operands[start[at]!]! - 1] : undefined
     if (action === undefined) continue
-    const effects = [...action.phase].map((letter) => phases.get(letter)?.activations ?? 0)
-    if (effects.every((by) => by === 0)) continue
-    const key = `${action.phase} ${action.stage} ${action.microbatch} ${action.slice ?? ''}`
-    // Of an action in several runs the first counts.
-    if (begun.has(key)) continue
-    begun.add(key)
-    for (const by of effects)
-      if (by !== 0) changes.push({ time: (by > 0 ? times.start : times.end)[base + at]!, by })
+    // An action in several runs begins with the first and releases with the last.
+    for (const letter of action.phase) {
+      const by = phases.get(letter)?.activations ?? 0
+      if (by === 0) continue
+      const time = (by > 0 ? times.start : times.end)[base + at]!
+      const key = `${letter} ${action.stage} ${action.microbatch} ${action.slice ?? ''}`
+      const known = changes.get(key)
+      if (known === undefined) changes.set(key, { time, by })
+      else known.time = by > 0 ? Math.min(known.time, time) : Math.max(known.time, time)
+    }
   }
-  changes.sort((a, b) => a.time - b.time || a.by - b.by)
   let now = 0
   let peak = 0
-  for (const { by } of changes) {
+  for (const { by } of [...changes.values()].sort((a, b) => a.time - b.time || a.by - b.by)) {
     now += by
     peak = Math.max(peak, now)
   }

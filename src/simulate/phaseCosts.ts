@@ -24,7 +24,8 @@ interface Links {
 /**
  * Costs by phase, from a JSON document:
  *
- * - `F`, `I`, `W` seconds of one micro-batch through a stage, a number or a list by stage; a whole backward takes I + W
+ * - `F`, `I`, `W` seconds of one micro-batch through a stage, in one run or shared by several; a number or a list by
+ *   stage; a whole backward takes I + W
  * - `hop` seconds from one rank to another, in which nothing is occupied; default 0
  * - `R` recomputation, default as F; `U` update, default 0; `FB` forward and backward in one, default F + I + W
  * - `link` `{transfer, collective, domain, between: {transfer, collective}}`, each wire `{latency, bytesPerSecond}`:
@@ -58,10 +59,12 @@ export function phaseCosts(document: unknown, stages: number): CostModel {
   return {
     name: 'phases',
     run: (context) => {
-      const { action, part } = context
-      if (action === undefined || part > 0) return 0
+      const { action, share } = context
+      if (action === undefined) return 0
       const { phase, stage } = action
-      return whole.get(phase)?.[stage] ?? sumOfLetters(context, (letter) => whole.get(letter)?.[stage] ?? 0)
+      const time =
+        whole.get(phase)?.[stage] ?? sumOfLetters(context, (letter) => whole.get(letter)?.[stage] ?? 0)
+      return time * share
     },
     transfer: (bytes, link) => {
       const used = wire(link, 'transfer')

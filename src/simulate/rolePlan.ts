@@ -9,7 +9,7 @@ import {
   type Role,
   readInstruction,
 } from '../program/index.ts'
-import { phases } from '../schedule/index.ts'
+import { actionShares } from './actionShares.ts'
 import { dependencesOf } from './dependences.ts'
 import type { CostModel, RolePlan } from './types.ts'
 
@@ -92,20 +92,14 @@ function runTimer(
   bytesOf: ReturnType<typeof operandSizes>,
 ): (at: number) => number {
   const { code, actions } = role
-  const parts = new Map<string, number>()
+  const shares = actionShares(program, role)
   return (at) => {
     const task = program.tasks[code.target[at]!]
     if (task === undefined) throw internalError(`no task ${code.target[at]}`)
     const place = code.start[at]!
     const action = actions[code.operands[place]! - 1]
-    let part = 0
-    if (action !== undefined && phases.get(action.phase)?.per === 'step') {
-      const key = `${action.phase} ${action.stage}`
-      part = parts.get(key) ?? 0
-      parts.set(key, part + 1)
-    }
     const reads = code.operands[place + 1]!
     const readBytes = reads > 0 ? bytesOf(code.operands[place + 2]!, code.operands[place + 3]! - 1) : 0
-    return costs.run({ task, action, part, readBytes })
+    return costs.run({ task, action, share: shares[at]!, readBytes })
   }
 }

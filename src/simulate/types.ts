@@ -5,8 +5,8 @@ import type { Action } from '../schedule/index.ts'
 export interface RunContext {
   readonly task: Task
   readonly action: Action | undefined
-  /** Place among the runs of the role for an action that is done once a step in several parts (an update); else 0. */
-  readonly part: number
+  /** Of the action's work, where the role does it in several runs: all together 1. Without an action 0. */
+  readonly share: number
   /** Of the first operand that is read: what a kernel goes over. */
   readonly readBytes: number
 }

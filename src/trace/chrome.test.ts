@@ -50,6 +50,7 @@ const traceArbitrary: fc.Arbitrary<Trace> = fc.integer({ min: 1, max: 5 }).chain
       phase: optional(fc.string()),
       stage: optional(fc.nat()),
       microbatch: optional(fc.nat()),
+      slice: optional(fc.nat()),
       start: fc.nat({ max: 1e12 }),
       duration: fc.nat({ max: 1e12 }),
       waits: fc.boolean(),

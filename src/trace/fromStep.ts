@@ -104,15 +104,15 @@ export function describeInstruction(
   program: Program,
   role: Role,
   instruction: Exclude<Instruction, { kind: 'free' }>,
-): Pick<TraceEvent, 'kind' | 'name' | 'phase' | 'stage' | 'microbatch' | 'bytes' | 'ids'> {
+): Pick<TraceEvent, 'kind' | 'name' | 'phase' | 'stage' | 'microbatch' | 'slice' | 'bytes' | 'ids'> {
   const { kind } = instruction
   switch (kind) {
     case 'run': {
       const name = program.tasks[instruction.task]?.name ?? '?'
       const action = instruction.action === undefined ? undefined : role.actions[instruction.action]
       if (action === undefined) return { kind, name }
-      const { phase, stage, microbatch } = action
-      return { kind, name, phase, stage, microbatch }
+      const { phase, stage, microbatch, slice } = action
+      return { kind, name, phase, stage, microbatch, ...(slice === undefined ? {} : { slice }) }
     }
     case 'exchange': {
       const [part, second] = instruction.parts

@@ -63,7 +63,7 @@ function readEvent(entry: unknown, path: string, ranks: number, streams: number)
     event['args'],
     `${path}.args`,
     [],
-    ['phase', 'stage', 'microbatch', 'bytes', 'wait', 'instruction', 'ids'],
+    ['phase', 'stage', 'microbatch', 'slice', 'bytes', 'wait', 'instruction', 'ids'],
   )
   const count = (key: string): number | undefined =>
     args[key] === undefined ? undefined : whole(args[key], `${path}.args.${key}`, Number.MAX_SAFE_INTEGER)
@@ -82,6 +82,7 @@ function readEvent(entry: unknown, path: string, ranks: number, streams: number)
     phase: args['phase'] === undefined ? undefined : string(args['phase'], `${path}.args.phase`),
     stage: count('stage'),
     microbatch: count('microbatch'),
+    slice: count('slice'),
     start: start / 1e9,
     end: (start + duration) / 1e9,
     wait: wait === undefined ? undefined : wait / 1e9,

@@ -76,6 +76,17 @@ describe('drawTimeline', () => {
     expect(painted[2]).toBe('rank 1  <wait 4><transfer 2><F 4><FB 3><wait 1><U 1><wait 5>')
   })
 
+  it('draws pieces of an action next to each other as one, parts of a micro-batch apart', () => {
+    const pieces = [0, 1, 2, 3].map((at) => run(0, 'F0', at, at + 1))
+    const slices = [0, 1].map((slice) => ({ ...run(0, 'F1', 4 + 2 * slice, 6 + 2 * slice), slice }))
+    const rest = [run(0, 'UU', 8, 9), run(0, 'UU', 9, 10)]
+    const trace = traceOf(1, ...pieces, ...slices, ...rest)
+    expect(drawTimeline(trace, { width: 'rank 0  '.length + 20 })[1]).toBe('rank 0  F0------F1--F1--UUUU')
+    // Communication between them is seen.
+    const cut = traceOf(1, run(0, 'F0', 0, 4), transfer(0, 4, 6), run(0, 'F0', 6, 10))
+    expect(drawTimeline(cut, { width: 'rank 0  '.length + 10 })[1]).toBe('rank 0  F0--..F0--')
+  })
+
   it('shows what takes most of a cell', () => {
     const trace = traceOf(
       1,

@@ -22,6 +22,7 @@ const minimumCells = 10
 /**
  * A trace as lines of text: the scale, then a row for each rank. A cell shows what took most of its time: a run (its
  * phase and micro-batch where they fit, then dashes), `.` for a transfer that nothing computed beside, blank for waiting.
+ * Runs of one action next to each other are drawn as one.
  */
 export function drawTimeline(trace: Trace, options: TimelineOptions): string[] {
   const paint = options.paint ?? ((_phase: string, text: string): string => text)
@@ -61,11 +62,18 @@ function drawRow(
   let text = ''
   for (let start = 0; start < cells; ) {
     let end = start + 1
-    while (end < cells && row[end] === row[start]) end++
+    while (end < cells && isOneAction(row[end]!, row[start]!)) end++
     text += drawSpan(row[start]!, end - start, paint)
     start = end
   }
   return text
+}
+
+/** Whether two cells show the same, or pieces of the same action. */
+function isOneAction(a: Cell, b: Cell): boolean {
+  if (a === b) return true
+  if (typeof a === 'string' || typeof b === 'string' || a.phase === undefined) return false
+  return a.phase === b.phase && a.stage === b.stage && a.microbatch === b.microbatch && a.slice === b.slice
 }
 
 function drawSpan(cell: Cell, width: number, paint: (phase: string, text: string) => string): string {

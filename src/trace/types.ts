@@ -20,6 +20,8 @@ export interface TraceEvent {
   readonly phase?: string
   readonly stage?: number
   readonly microbatch?: number
+  /** Part of the micro-batch's sequence. */
+  readonly slice?: number
   readonly start: number
   readonly end: number
   /** Seconds from `start` in which another rank was not ready for it; never more than the event takes. */

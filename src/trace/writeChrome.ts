@@ -52,6 +52,7 @@ function eventLine(event: TraceEvent, thread: number): string {
       phase: event.phase,
       stage: event.stage,
       microbatch: event.microbatch,
+      slice: event.slice,
       bytes: event.bytes,
       wait: event.wait === undefined ? undefined : nanoseconds(event.wait) / 1000,
       instruction: event.instruction,

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { chooseCases, planText, ranksOf, stepOperations } from '../../bench/cases.ts'
+import { chooseCases, modelNumbers, planText, stepOperations } from '../../bench/cases.ts'
 import { benchmarkPage, ratioAtEqualProducts } from '../../bench/page.ts'
 import { geometricMean, spread } from '../../bench/statistics.ts'
-import type { CaseResult, Report, SideTimes, Spread } from '../../bench/types.ts'
+import type { CaseResult, Report, Shape, SideTimes, Spread } from '../../bench/types.ts'
 import { quantile } from '../../src/base/index.ts'
 import { markdownTable } from '../../src/cli/markdown.ts'
 import { compile } from '../../src/cli/prepare.ts'
@@ -11,9 +11,19 @@ import { parsePlan } from '../../src/plan/index.ts'
 const exactly = (value: number): Spread => ({ median: value, low: value, high: value })
 const took = (seconds: number): SideTimes => ({ seconds: exactly(seconds), peakBytes: 2 ** 20 })
 
-const shape = { layers: 4, hidden: 128, heads: 4, vocab: 512, sequence: 128, samples: 8 }
+const shape: Shape = {
+  family: 'gpt',
+  layers: 4,
+  hidden: 128,
+  heads: 4,
+  kvHeads: 4,
+  mlp: 512,
+  vocab: 512,
+  sequence: 128,
+  samples: 8,
+}
 const oneRank: CaseResult = {
-  case: { part: 'a', shape, microbatches: 1 },
+  case: { part: 'a', shape, ranks: 1, microbatches: 1, sequenceParallel: false },
   parameters: 876_032,
   stages: [4],
   rounds: 7,
@@ -27,9 +37,19 @@ const oneRank: CaseResult = {
 }
 const pipeline: CaseResult = {
   ...oneRank,
-  case: { part: 'c', shape: { ...shape, samples: 16 }, microbatches: 8 },
+  case: { ...oneRank.case, part: 'c', shape: { ...shape, samples: 16 }, ranks: 2, microbatches: 8 },
   stages: [3, 1],
   ratio: { default: exactly(0.8), fused: exactly(0.9) },
+}
+const tensor: CaseResult = {
+  ...oneRank,
+  case: {
+    ...oneRank.case,
+    part: 'd',
+    shape: { ...shape, family: 'llama', heads: 8, mlp: 384 },
+    ranks: 2,
+    sequenceParallel: true,
+  },
 }
 const report: Report = {
   schemaVersion: 1,
@@ -38,7 +58,7 @@ const report: Report = {
   machine: { processor: 'AMD EPYC', cores: 2, memoryBytes: 2 ** 33, system: 'Linux', load: 0.1 },
   versions: { node: '20.20.2', onnxRuntime: '1.30.0', torch: '2.13.0' },
   product: { sizes: [1024, 512, 2048], ours: 2e11, torch: 1e11 },
-  results: [oneRank, pipeline],
+  results: [oneRank, pipeline, tensor],
 }
 
 describe('statistics', () => {
@@ -63,13 +83,27 @@ describe('cases', () => {
     expect(stepOperations(shape)).toBe(3 * forward * samples * sequence)
   })
 
+  it('counts those of a llama: fewer heads of keys and values, three products in a feed-forward layer', () => {
+    const [hidden, mlp, vocab, sequence, samples] = [64, 192, 512, 32, 4] as const
+    const headDim = hidden / 8
+    const weights = hidden * (8 + 2 + 2 + 8) * headDim + 3 * hidden * mlp
+    const forward = 4 * (2 * weights + 2 * 2 * sequence * hidden) + 2 * hidden * vocab
+    const sizes = { hidden, mlp, vocab, sequence, samples, layers: 4, heads: 8, kvHeads: 2 }
+    expect(stepOperations({ family: 'llama', ...sizes })).toBe(3 * forward * samples * sequence)
+  })
+
   it('are plans that compile, with as many ranks as PyTorch is given processes', () => {
-    for (const one of [...chooseCases({ quick: false }), ...chooseCases({ quick: true })]) {
+    const tensorCases = chooseCases({ quick: false, only: 'd' })
+    for (const one of [...chooseCases({ quick: false }), ...chooseCases({ quick: true }), ...tensorCases]) {
       const document = parsePlan(planText(one))
-      const { plan } = compile({ document, directory: '.', source: 'a test' })
-      expect(plan.ranks.length).toBe(ranksOf(one))
+      const { plan, model } = compile({ document, directory: '.', source: 'a test' })
+      const { family, layers, hidden, heads, mlp } = one.shape
+      expect(plan.ranks.length).toBe(one.ranks)
       expect(document.clip).toBeNull()
-      expect(plan.samples * plan.sequence).toBe(1024 * ranksOf(one))
+      expect(plan.samples * plan.sequence).toBe(1024 * (one.part === 'd' ? 1 : one.ranks))
+      expect(model.family).toBe(family)
+      const more = family === 'llama' ? { kvHeads: one.shape.kvHeads, ...modelNumbers } : {}
+      expect(model.config).toMatchObject({ layers, hidden, heads, mlp, ...more })
     }
   })
 
@@ -99,7 +133,7 @@ describe('page', () => {
   it('shows a row for each case, a section for each part that was measured', () => {
     const page = benchmarkPage(report)
     expect(page).toContain('on 2026-03-04')
-    expect(page.match(/^## \(.\)/gm)).toEqual(['## (a)', '## (c)'])
+    expect(page.match(/^## \(.\)/gm)).toEqual(['## (a)', '## (c)', '## (d)'])
     const rows = page
       .split('\n')
       .filter((line) => line.startsWith('|    128 |'))
@@ -107,8 +141,9 @@ describe('page', () => {
     expect(rows.map((cells) => cells.slice(1, 10))).toEqual([
       ['128', '128', '512', '8', '50.1', '100', '80.0', '**0.50** (0.49–0.52)', '**0.63** (0.63–0.63)'],
       ['128', '128', '512', '16', '8', '3 + 1', '50.1', '100', '80.0'],
+      ['128', '128', '512', '8', '2', 'yes', '50.1', '100', '80.0'],
     ])
-    expect(rows[0]).toContain('1.2 %')
+    expect(rows.map((cells) => cells.includes('1.2 %'))).toEqual([true, false, true])
     expect(page).toContain('0.50 (0.50 to 0.50) against the default AdamW, 0.63 (0.63 to 0.63) against')
   })
 

@@ -1,11 +1,4 @@
-import {
-  GraphBuilder,
-  interpretGraph,
-  isFloat,
-  makeTensor,
-  ruleOf,
-  type Tensor,
-} from '../../src/graph/index.ts'
+import { GraphBuilder, isFloat, makeTensor, type Tensor, type TensorType } from '../../src/graph/index.ts'
 import {
   type Assignment,
   addLocalOp,
@@ -14,20 +7,33 @@ import {
   canCut,
   commutes,
   coordinatesAt,
-  cuttableOp,
+  factorGraph,
   heldBlock,
   indicesOf,
   inputLayouts,
+  type Layout,
   type Mesh,
+  mergedShape,
   meshSize,
   outputLayouts,
   type PartialReduction,
+  placeAlong,
   type TypedOp,
 } from '../../src/layout/index.ts'
 import type { Spread } from './layoutExecutor.ts'
+import { runRanks } from './layoutGraph.ts'
 
-export function inferredOp(node: Pick<TypedOp, 'op' | 'attributes' | 'inputs'>): CuttableOp {
-  return cuttableOp({ ...node, outputs: ruleOf(node.op).infer(node.inputs, node.attributes) })
+/** The op by itself, its dims seen by their factors. */
+export function inferredOp({
+  op,
+  attributes,
+  inputs,
+}: Pick<TypedOp, 'op' | 'attributes' | 'inputs'>): CuttableOp {
+  const builder = new GraphBuilder()
+  const operands = inputs.map((type, input) => builder.input(`x${input}`, 'activation', type))
+  for (const [output, value] of builder.op(op, operands, attributes).entries())
+    builder.output(`y${output}`, value)
+  return factorGraph(builder.build({ keepInputs: true })).ops[0]!
 }
 
 /** Any valid assignment: `draw(n)` is a number below n. */
@@ -62,35 +68,44 @@ export function computeByBlocks(
   const { signature } = node
   const layouts = outputLayouts(signature, assignment)
   const needed = inputLayouts(signature, assignment)
-  const results = node.outputs.map((): Tensor['data'][] => [])
-  for (let place = 0; place < meshSize(mesh); place++) {
-    const own = coordinatesAt(mesh, place)
-    const builder = new GraphBuilder()
-    const tensors = new Map<string, Tensor>()
-    const blocks = operands.map(({ blocks: held }, input) => {
-      const shape = blockShape(heldBlock(needed[input]!, node.inputs[input]!.shape, mesh, own))
-      const tensor = makeTensor({ dtype: node.inputs[input]!.dtype, shape }, held[place]!)
-      tensors.set(`x${input}`, tensor)
-      return builder.input(`x${input}`, 'activation', tensor.type)
-    })
-    const startValue = (index: string, first: number) => {
-      const name = `start.${index}`
-      tensors.set(name, makeTensor({ dtype: 'i32', shape: [] }, [first]))
-      return builder.findInput(name) ?? builder.input(name, 'scalar', { dtype: 'i32', shape: [] })
-    }
-    const outputs = addLocalOp(builder, node, blocks, mesh, assignment, own, startValue)
-    outputs.forEach((value, output) => {
-      const expected = blockShape(heldBlock(layouts[output]!, node.outputs[output]!.shape, mesh, own))
-      const found = builder.type(value)
-      if (found.dtype !== node.outputs[output]!.dtype || `${found.shape}` !== `${expected}`)
-        throw new Error(`gives ${found.dtype}[${found.shape}] where [${expected}] is to be`)
-      builder.output(`y${output}`, value)
-    })
-    const made = interpretGraph(builder.build({ keepInputs: true }), tensors)
-    node.outputs.forEach((_, output) => {
-      results[output]!.push(made.get(`y${output}`)!.data)
-    })
+  const places = Array.from({ length: meshSize(mesh) }, (_, place) => coordinatesAt(mesh, place))
+  const shapeOf = (layout: Layout, { shape }: TensorType, factors: readonly number[]): number[] =>
+    mergedShape(blockShape(heldBlock(layout, shape, mesh, places[0]!)), factors)
+  const builder = new GraphBuilder()
+  const given = new Map<string, Tensor[]>()
+  const blocks = operands.map((operand, input) => {
+    const own = node.inputs[input]!
+    const type = { dtype: own.dtype, shape: shapeOf(needed[input]!, own, node.factors.inputs[input]!) }
+    const name = `x${input}`
+    given.set(
+      name,
+      operand.blocks.map((data) => makeTensor(type, data)),
+    )
+    return builder.input(name, 'activation', type)
+  })
+  const startValue = (axes: readonly string[], step: number): number => {
+    const type = { dtype: 'i32', shape: [] } as const
+    const name = `start ${axes} ${step}`
+    given.set(
+      name,
+      places.map((own) => makeTensor(type, [placeAlong(mesh, axes, own) * step])),
+    )
+    return builder.findInput(name) ?? builder.input(name, 'scalar', type)
   }
+  const outputs = addLocalOp(builder, node, blocks, mesh, assignment, startValue)
+  outputs.forEach((value, output) => {
+    const own = node.outputs[output]!
+    const expected = shapeOf(layouts[output]!, own, node.factors.outputs[output]!)
+    const found = builder.type(value)
+    if (found.dtype !== own.dtype || `${found.shape}` !== `${expected}`)
+      throw new Error(`gives ${found.dtype}[${found.shape}] where [${expected}] is to be`)
+    builder.output(`y${output}`, value)
+  })
+  const graph = builder.build({ keepInputs: true })
+  const held: Tensor[][] = []
+  for (const { name, value } of graph.inputs) held[value] = given.get(name)!
+  runRanks(graph, mesh, held)
+  const results = graph.outputs.map(({ value }) => held[value]!.map(({ data }) => data))
   return node.outputs.map((type, output) => ({
     shape: type.shape,
     mesh,

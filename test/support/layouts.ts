@@ -38,8 +38,13 @@ export function uses(varying: boolean): fc.Arbitrary<Uses> {
   })
 }
 
-/** The layout that these uses make, less what the sizes have no room for. */
-export function layoutOf({ use, order, reduce }: Uses, shape: readonly number[], mesh: Mesh): Layout {
+/** The layout that these uses make, less what the sizes have no room for, or what would not be even. */
+export function layoutOf(
+  { use, order, reduce }: Uses,
+  shape: readonly number[],
+  mesh: Mesh,
+  isEven: boolean = false,
+): Layout {
   const dims: string[][] = shape.map(() => [])
   const partial: Record<string, PartialReduction> = {}
   const varying: string[] = []
@@ -51,7 +56,8 @@ export function layoutOf({ use, order, reduce }: Uses, shape: readonly number[],
     else if (chosen === 'varying') varying.push(axis.name)
     else if (chosen !== 'none' && shape.length > 0) {
       const dim = chosen % shape.length
-      if (axesSize(mesh, [...dims[dim]!, axis.name]) <= shape[dim]!) dims[dim]!.push(axis.name)
+      const parts = axesSize(mesh, [...dims[dim]!, axis.name])
+      if (isEven ? shape[dim]! % parts === 0 : parts <= shape[dim]!) dims[dim]!.push(axis.name)
     }
   }
   const layout = makeLayout(dims, { partial, varying })

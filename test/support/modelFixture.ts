@@ -60,8 +60,13 @@ export function lossAndGradients(model: Model, inputs: Record<string, Tensor>): 
     wanted: parameters.map((parameter) => parameter.value),
   })
   builder.output('loss', loss)
+  // What nothing depends on, as the bias that experts are chosen by, has a gradient of zeros.
   for (const { name, value } of parameters)
-    builder.output(`d ${name}`, densify(builder, value, found.get(value)!)!)
+    builder.output(
+      `d ${name}`,
+      densify(builder, value, found.get(value)!) ??
+        builder.one('fill', [], { shape: builder.type(value).shape, dtype: 'f64', value: 0 }),
+    )
   const outputs = interpretGraph(builder.build(), inputs)
   return {
     loss: outputs.get('loss')!.data[0]!,

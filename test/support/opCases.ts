@@ -194,6 +194,12 @@ export const opCases: OpCases = {
       inputs: [anything(numbers, shape, dtype)],
     }
   }),
+  dynamicSlice: custom('dynamicSlice', shapes(1, 4), (numbers, shape, dtype) => {
+    const dim = numbers.integer(0, shape.length - 1)
+    const length = numbers.integer(1, shape[dim]!)
+    const start = numbers.integers([], 0, shape[dim]! - length)
+    return { attributes: { dim, size: length }, inputs: [anything(numbers, shape, dtype), start] }
+  }),
   pad: custom('pad', shapes(0, 3), (numbers, shape, dtype) => ({
     attributes: {
       before: shape.map(() => numbers.integer(0, 2)),
@@ -219,6 +225,10 @@ export const opCases: OpCases = {
     const seeded = sizes.map((_, index) => index === first || numbers.integer(0, 1) === 0)
     return { attributes: { dim, sizes }, inputs: [numbers.floats(dtype, whole)], seeded }
   }),
+  roll: custom('roll', shapes(1, 4), (numbers, shape, dtype) => ({
+    attributes: { dim: numbers.integer(0, shape.length - 1), shift: numbers.integer(-6, 6) },
+    inputs: [anything(numbers, shape, dtype)],
+  })),
   matmul: custom(
     'matmul',
     fc.tuple(broadcastable(2, 2), size(8), size(8), size(3), fc.boolean(), fc.boolean()),
@@ -250,6 +260,52 @@ export const opCases: OpCases = {
     attributes: { depth, dtype },
     inputs: [numbers.integers(ids, -2, depth + 1)],
   })),
+  topK: custom('topK', shapes(1, 3, 6), (numbers, shape, dtype) => ({
+    attributes: { k: numbers.integer(1, shape.at(-1)!) },
+    inputs: [numbers.distinct(dtype, shape)],
+  })),
+  gatherElements: custom(
+    'gatherElements',
+    fc.tuple(shapes(0, 2), size(5), size(4)),
+    (numbers, [rows, width, count], dtype) => ({
+      attributes: {},
+      inputs: [numbers.floats(dtype, [...rows, width]), numbers.integers([...rows, count], 0, width - 1)],
+    }),
+  ),
+  scatterElements: custom(
+    'scatterElements',
+    fc.tuple(shapes(0, 2), size(5), size(4)),
+    (numbers, [rows, width, count], dtype) => ({
+      attributes: { size: width },
+      inputs: [numbers.integers([...rows, count], 0, width - 1), numbers.floats(dtype, [...rows, count])],
+    }),
+  ),
+  assignSlots: custom(
+    'assignSlots',
+    fc.record({ batch: size(3), tokens: size(5), k: size(3), experts: size(4), capacity: size(4) }),
+    (numbers, { batch, tokens, k, experts, capacity }) => ({
+      attributes: { experts, capacity },
+      inputs: [numbers.integers([batch, tokens, k], -1, experts)],
+    }),
+  ),
+  route: custom(
+    'route',
+    fc.record({ batch: size(3), rows: size(4), places: shapes(1, 2), k: size(3), width: size(3) }),
+    (numbers, { batch, rows, places, k, width }, dtype) => {
+      const count = places.reduce((product, part) => product * part, 1)
+      const sources = numbers.integers([batch, ...places], -1, rows - 1)
+      const targets = numbers.integers([batch, rows, k], -1, -1)
+      // Rows that go to k places go to no more.
+      sources.data.forEach((row, index) => {
+        if (row < 0) return
+        const first = (Math.floor(index / count) * rows + row) * k
+        const free = targets.data.subarray(first, first + k).indexOf(-1)
+        if (free < 0) sources.data[index] = -1
+        else targets.data[first + free] = index % count
+      })
+      return { attributes: {}, inputs: [numbers.floats(dtype, [batch, rows, width]), sources, targets] }
+    },
+  ),
   softmax: custom('softmax', shapes(1, 3, 6), (numbers, shape, dtype) => ({
     attributes: {},
     inputs: [numbers.floats(dtype, shape, -4, 4)],
@@ -273,24 +329,59 @@ export const opCases: OpCases = {
   attention: custom(
     'attention',
     fc.record({
-      batch: size(2),
+      batch: shapes(1, 2, 2),
       kvHeads: size(2),
       group: size(3),
       queries: size(3),
       more: size(2, 0),
       width: size(3),
       valueWidth: size(3),
-      causal: fc.boolean(),
+      mask: fc.constantFrom('none', 'causal', 'visible'),
     }),
-    (numbers, { batch, kvHeads, group, queries, more, width, valueWidth, causal }, dtype) => ({
-      attributes: { scale: 1 / Math.sqrt(width), causal },
-      inputs: [
-        numbers.floats(dtype, [batch, kvHeads * group, queries, width]),
-        numbers.floats(dtype, [batch, kvHeads, queries + more, width]),
-        numbers.floats(dtype, [batch, kvHeads, queries + more, valueWidth]),
-      ],
-    }),
+    (numbers, { batch, kvHeads, group, queries, more, width, valueWidth, mask }, dtype) => {
+      const keys = queries + more
+      const inputs = [
+        numbers.floats(dtype, [...batch, kvHeads * group, queries, width]),
+        numbers.floats(dtype, [...batch, kvHeads, keys, width]),
+        numbers.floats(dtype, [...batch, kvHeads, keys, valueWidth]),
+      ]
+      // The logSumExp of a query that sees nothing is too large to be looked at beside other numbers.
+      const seesNone = numbers.integer(0, 2) === 0
+      if (mask === 'visible') {
+        const own = batch.map((size) => (numbers.integer(0, 1) === 0 ? 1 : size))
+        const visible = numbers.bools([...own.slice(numbers.integer(0, own.length)), queries, keys])
+        if (!seesNone) for (let at = 0; at < visible.data.length; at += keys) visible.data[at] = 1
+        inputs.push(visible)
+      }
+      const attributes = { scale: 1 / Math.sqrt(width), causal: mask === 'causal' }
+      const seeded = [
+        [true, false, false],
+        [true, false, true],
+        [false, false, true],
+      ]
+      const all = mask !== 'visible' || !seesNone
+      return { attributes, inputs, seeded: seeded[all ? numbers.integer(0, 2) : 0]! }
+    },
   ),
   crossEntropy: labelled('crossEntropy', -4, 4),
   crossEntropyGradient: labelled('crossEntropyGradient', 0, 1),
+  // Of one member, which is all that one graph can do.
+  communicate: custom('communicate', shapes(1, 3), (numbers, shape, dtype) => {
+    const operations = [
+      'allReduce',
+      'reduceScatter',
+      'allGather',
+      'allToAll',
+      'broadcast',
+      'reduce',
+      'permute',
+    ]
+    const operation = operations[numbers.integer(0, 6)] as OpAttributes['communicate']['operation']
+    const reduces = operation === 'allReduce' || operation === 'reduceScatter' || operation === 'reduce'
+    const reduce = reduces ? (['sum', 'max', 'mean'] as const)[numbers.integer(0, 2)]! : null
+    return {
+      attributes: { operation, reduce, axes: ['tensor'], members: 1, root: 0, shift: 0 },
+      inputs: [numbers.floats(dtype, shape)],
+    }
+  }),
 }

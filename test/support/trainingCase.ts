@@ -14,7 +14,7 @@ import { parsePlan } from '../../src/plan/index.ts'
 import { type LowerOptions, lowerPlan, type Program, verifyProgram } from '../../src/program/index.ts'
 
 export interface TrainingCase {
-  readonly family: 'gpt' | 'llama'
+  readonly family: 'gpt' | 'llama' | 'moe'
   readonly tied: boolean
   readonly stages: number
   /** Replicas of the stages, taken again from the first where there are more stages. */
@@ -34,6 +34,9 @@ const modelNames = {
     `gpt:layers=${layers},hidden=16,heads=2,context=${sequence},vocab=${vocabulary},tied=${tied}`,
   llama: (layers: number, tied: boolean) =>
     `llama:layers=${layers},hidden=16,heads=4,kvHeads=2,mlp=24,context=${sequence},vocab=${vocabulary},tied=${tied}`,
+  // Choices are dropped, and an auxiliary loss passes from stage to stage.
+  moe: (layers: number, tied: boolean) =>
+    `moe:layers=${layers},hidden=16,heads=4,kvHeads=2,mlp=12,context=${sequence},vocab=${vocabulary},tied=${tied},experts=4,topk=2,capacityFactor=1,balanceWeight=0.05`,
 }
 
 export function nameOf(one: TrainingCase): string {

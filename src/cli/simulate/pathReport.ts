@@ -22,7 +22,8 @@ export function criticalLines(result: SimulationResult, time: TimeText, verbose:
   const parts = criticalParts(result).filter(({ seconds }) => seconds > 0)
   if (parts.length === 0) return ['critical path: nothing takes time']
   const waited = Object.entries(criticalReasons(result))
-    .filter(([reason, seconds]) => reason !== 'start' && seconds > 0)
+    // What would be written 0.0% says nothing.
+    .filter(([reason, seconds]) => reason !== 'start' && seconds >= 5e-4 * stepSeconds && seconds > 0)
     .sort((a, b) => b[1] - a[1])
     .map(([reason, seconds]) => `${reasons[reason as CriticalStep['reason']]} ${share(seconds)}`)
   return [

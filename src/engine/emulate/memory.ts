@@ -3,9 +3,11 @@ import { elementCount, emptyData, type TensorData } from '../../graph/index.ts'
 import {
   type BufferSpec,
   type Coordinates,
+  constantValue,
   coordinatesOf,
   formatOperand,
   formatValue,
+  heldRanges,
   maySharePool,
   type Operand,
   type Program,
@@ -14,7 +16,6 @@ import {
   type ValueInstance,
   type ValueRef,
 } from '../../program/index.ts'
-import { partsOn } from '../state.ts'
 
 /** One slot of a pool: its elements, and for each of them the value that it belongs to (-1: to none). */
 interface Slot {
@@ -59,11 +60,10 @@ export class RankMemory {
       }))
     })
     const own = coordinatesOf(program.mesh, rank)
-    const { axes } = own
     this.padding = role.buffers.map((spec) => paddingOf(spec, program.mesh, own))
     role.buffers.forEach((spec) => {
       if (spec.constant === undefined) return
-      const value = spec.constant.isZero.every((axis) => (axes[axis] ?? 0) === 0) ? 1 : 0
+      const value = constantValue(spec.constant, program.mesh, own)
       for (const slot of this.slots[spec.pool]!) slot.data.fill(value)
     })
   }
@@ -244,7 +244,9 @@ export class RankMemory {
 function paddingOf(spec: BufferSpec, mesh: ProgramMesh, own: Coordinates): Uint8Array | undefined {
   if (spec.pack === undefined) return undefined
   const padding = new Uint8Array(elementCount(spec.shape)).fill(1)
-  for (const { local, start, end } of partsOn(spec, mesh, own)) padding.fill(0, local, local + end - start)
+  const submesh = mesh.submeshes[own.pipeline] ?? []
+  for (const { local, start, end } of heldRanges(spec, submesh, own.axes))
+    padding.fill(0, local, local + end - start)
   return padding
 }
 

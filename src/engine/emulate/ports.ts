@@ -4,11 +4,12 @@ import { elementCount } from '../../graph/index.ts'
 import {
   coordinatesOf,
   type Instruction,
+  type PackEntry,
   type Program,
   type Role,
   replicaIndex,
 } from '../../program/index.ts'
-import { gatherPack } from '../state.ts'
+import { gatherPack, holderKey, partsOn } from '../state.ts'
 import type { HostTensor, StateTensors, StepInput, StepResult } from '../types.ts'
 import { EmulationError, type RankMemory } from './memory.ts'
 
@@ -20,7 +21,7 @@ export class Ports {
   private readonly input: StepInput
   private readonly scalars = new Map<string, number>()
   private readonly tensors = new Map<string, Map<string, HostTensor>>()
-  /** What the first replica gave for each value: the others must give the same. */
+  /** What the first of those who hold it gave: the others must give the same. */
   private readonly given = new Map<string, { readonly rank: number; readonly data: TensorData }>()
 
   constructor(program: Program, input: StepInput) {
@@ -68,21 +69,9 @@ export class Ports {
     const spec = role.buffers[instance.buffer]!
     const { mesh } = this.program
     const own = coordinatesOf(mesh, rank)
-    const shard = (spec.shard?.axes ?? []).map((axis) => own.axes[axis] ?? 0)
-    const place = `${role.pipeline} ${shard.join()}`
-    const key = `${port} ${place} ${spec.name} ${instance.microbatch ?? ''} ${instance.step ?? ''}`
-    const first = this.given.get(key)
-    if (first !== undefined) {
-      const element = data.findIndex((number, index) => !Object.is(number, first.data[index]))
-      if (element >= 0)
-        throw new EmulationError(
-          'EMULATE_REPLICAS_DIFFER',
-          `gives ${data[element]} as element ${element} of ${port}, rank ${first.rank} gave ${first.data[element]}`,
-        )
-      return
-    }
-    this.given.set(key, { rank, data })
+    const of = `${port} ${spec.name} ${instance.microbatch ?? ''} ${instance.step ?? ''}`
     if (spec.shape.length === 0) {
+      if (this.isRepeated(`${own.pipeline} ${of}`, rank, port, 0, data)) return
       if (this.scalars.has(port))
         throw new EmulationError('EMULATE_PORT', `gives ${port}, which was given already`)
       this.scalars.set(port, data[0]!)
@@ -92,6 +81,28 @@ export class Ports {
       throw new EmulationError('EMULATE_PORT', `gives ${port} neither a scalar nor a pack`)
     const tensors = this.tensors.get(port) ?? new Map<string, HostTensor>()
     this.tensors.set(port, tensors)
-    gatherPack(tensors, spec, mesh, own, data)
+    const repeated = new Set<PackEntry>()
+    for (const { entry, start, end, local } of partsOn(spec, mesh, own)) {
+      const key = `${holderKey(spec, own, entry)} ${of} ${start}`
+      if (this.isRepeated(key, rank, port, local, data.subarray(local, local + end - start)))
+        repeated.add(entry)
+    }
+    gatherPack(tensors, spec, mesh, own, data, (entry) => !repeated.has(entry))
+  }
+
+  /** Whether a rank that holds the same gave it before; they must be the same bits. `first` is where `data` begins. */
+  private isRepeated(key: string, rank: number, port: string, first: number, data: TensorData): boolean {
+    const known = this.given.get(key)
+    if (known === undefined) {
+      this.given.set(key, { rank, data })
+      return false
+    }
+    const element = data.findIndex((number, index) => !Object.is(number, known.data[index]))
+    if (element >= 0)
+      throw new EmulationError(
+        'EMULATE_REPLICAS_DIFFER',
+        `gives ${data[element]} as element ${first + element} of ${port}, rank ${known.rank} gave ${known.data[element]}`,
+      )
+    return true
   }
 }

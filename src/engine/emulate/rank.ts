@@ -153,7 +153,7 @@ export class EmulatedRank {
   private execute(instruction: Instruction, network: Network, ports: Ports): boolean {
     switch (instruction.kind) {
       case 'run':
-        this.timed('compute', () => runTask(this.program, this.role, instruction, this.memory))
+        this.timed('compute', () => runTask(this.program, this.role, this.rank, instruction, this.memory))
         return true
       case 'exchange':
         this.post(instruction)

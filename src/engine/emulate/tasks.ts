@@ -8,17 +8,18 @@ import {
   type TensorData,
   type TensorType,
 } from '../../graph/index.ts'
-import type { GraphTask, Instruction, Program, Role, RowsEntry, Write } from '../../program/index.ts'
+import type { Instruction, Program, Role, RowsEntry, Write } from '../../program/index.ts'
+import { outputElement, type RunPlace } from '../elementNames.ts'
 import { EmulationError, type Range, type RankMemory } from './memory.ts'
 
 type Run = Extract<Instruction, { kind: 'run' }>
 
 /** Runs a task on the buffers of one rank. */
-export function runTask(program: Program, role: Role, run: Run, memory: RankMemory): void {
+export function runTask(program: Program, role: Role, rank: number, run: Run, memory: RankMemory): void {
   const task = program.tasks[run.task]
   if (task === undefined) throw internalError(`no task ${run.task}`)
   if (task.kind === 'graph') {
-    runGraph(role, run, task, memory)
+    runGraph({ program, role, rank, run, task }, memory)
     return
   }
   if (task.kind === 'missing')
@@ -35,7 +36,8 @@ export function runTask(program: Program, role: Role, run: Run, memory: RankMemo
   }
 }
 
-function runGraph(role: Role, run: Run, task: GraphTask, memory: RankMemory): void {
+function runGraph(place: RunPlace, memory: RankMemory): void {
+  const { role, run, task } = place
   const { graph } = task
   if (run.reads.length !== task.reads.length || run.writes.length !== task.writes.length)
     throw new EmulationError(
@@ -59,7 +61,7 @@ function runGraph(role: Role, run: Run, task: GraphTask, memory: RankMemory): vo
       inputs.set(name, { type, data: memory.elements(part).slice() })
     }
   })
-  const results = interpret(task, inputs)
+  const results = interpret(place, inputs)
   const output = (index: number): TensorData => results.get(graph.outputs[index]!.name)!.data
   // Ids are read before anything is written: a write may end their life.
   const rows = task.writes.map((port) =>
@@ -80,20 +82,22 @@ function runGraph(role: Role, run: Run, task: GraphTask, memory: RankMemory): vo
   })
 }
 
-function interpret(task: GraphTask, inputs: ReadonlyMap<string, Tensor>): Map<string, Tensor> {
+function interpret(place: RunPlace, inputs: ReadonlyMap<string, Tensor>): Map<string, Tensor> {
+  const { graph } = place.task
   let results: Map<string, Tensor>
   try {
-    results = interpretGraph(task.graph, inputs)
+    results = interpretGraph(graph, inputs)
   } catch (error) {
     if (error instanceof MeshwrightError) throw new EmulationError('EMULATE_TASK', error.message, error)
     throw error
   }
-  for (const [name, tensor] of results) {
+  for (const [output, { name }] of graph.outputs.entries()) {
+    const tensor = results.get(name)!
     const element = isFloat(tensor.type.dtype) ? nonFiniteElement(tensor) : undefined
     if (element !== undefined)
       throw new EmulationError(
         'EMULATE_NON_FINITE',
-        `yields ${tensor.data[element]} in ${name}, element ${element}`,
+        `yields ${tensor.data[element]} in ${name}, ${outputElement(place, output, element)}`,
       )
   }
   return results
@@ -162,8 +166,8 @@ function storeRows(
   } else memory.requireWritten(write, table, 'adds rows to')
   const target = memory.elements(table)
   ids.forEach((id, row) => {
-    if (id < 0 || id >= rows)
-      throw new EmulationError('EMULATE_ID', `adds to row ${id} of ${rows} in ${buffer.name}`)
+    if (id < 0) return
+    if (id >= rows) throw new EmulationError('EMULATE_ID', `adds to row ${id} of ${rows} in ${buffer.name}`)
     for (let column = 0; column < rowElements; column++)
       target[id * rowElements + column]! += values[row * rowElements + column]!
   })

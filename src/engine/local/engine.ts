@@ -3,7 +3,7 @@ import { elementCount } from '../../graph/index.ts'
 import { arenaBytes, coordinatesOf, type Program, type Role } from '../../program/index.ts'
 import { CollectiveCounts } from '../counters.ts'
 import { checkStepInput } from '../ports.ts'
-import { gatherPack } from '../state.ts'
+import { gatherPack, isFirstHolder } from '../state.ts'
 import type { Engine, HostTensor, RankCounters, StateTensors, StepInput, StepResult } from '../types.ts'
 import type { Crew } from './crew.ts'
 import { globalWords, type HostLayout, stepStartByte } from './hostLayout.ts'
@@ -104,7 +104,9 @@ export class LocalEngine implements Engine {
         ? new Float32Array(buffer, port.offset, count)
         : new Float64Array(buffer, port.offset, count)
     const { mesh } = this.program
-    gatherPack(into, spec, mesh, coordinatesOf(mesh, port.rank), elements)
+    const own = coordinatesOf(mesh, port.rank)
+    const first = new Map(spec.pack?.map((entry) => [entry, isFirstHolder(spec, mesh, own, [entry])]))
+    gatherPack(into, spec, mesh, own, elements, (entry) => first.get(entry) === true)
   }
 }
 

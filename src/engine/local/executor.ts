@@ -1,6 +1,7 @@
 import { assertNever, internalError } from '../../base/index.ts'
 import { isFloat } from '../../graph/index.ts'
 import {
+  constantValue,
   coordinatesOf,
   groupRanks,
   type Instruction,
@@ -175,13 +176,15 @@ export class Executor {
       const element = this.runs.kernels.firstNonFinite(dtype === 'f64' ? 'f64' : 'f32', pointer, count)
       if (element < 0) continue
       const instruction = this.instructions[index]!
-      const task = instruction.kind === 'run' ? this.setup.tasks.get(instruction.task) : undefined
-      if (task?.kind !== 'graph') throw internalError('a check of what no graph made')
+      const { program, role, rank, tasks } = this.setup
+      const task = instruction.kind === 'run' ? tasks.get(instruction.task) : undefined
+      if (instruction.kind !== 'run' || task?.kind !== 'graph')
+        throw internalError('a check of what no graph made')
       // Loaded when needed: it brings the model encoder with it.
       const { explainNonFinite } = await import('./nonFinite.ts')
       throw await explainNonFinite(
         await this.runs.runtime(),
-        task.graph,
+        { program, role, rank, run: instruction, task },
         this.memory,
         bound.inputs,
         check,
@@ -222,11 +225,10 @@ export class Executor {
 
   private fillConstants(): void {
     const { role, program, rank } = this.setup
-    const { pipeline, axes } = coordinatesOf(program.mesh, rank)
-    const coordinates: Readonly<Record<string, number>> = { pipeline, ...axes }
+    const own = coordinatesOf(program.mesh, rank)
     role.buffers.forEach((buffer, index) => {
       if (buffer.constant === undefined) return
-      const filler = buffer.constant.isZero.every((axis) => (coordinates[axis] ?? 0) === 0) ? 1 : 0
+      const filler = constantValue(buffer.constant, program.mesh, own)
       for (let slot = 0; slot < role.pools[buffer.pool]!.slots; slot++)
         placeData(this.memory, this.arena.slot(index, slot)).fill(filler)
     })

@@ -10,6 +10,7 @@ import {
   type Tensor,
   type ValueId,
 } from '../../graph/index.ts'
+import { inputElement, outputElement, type RunPlace } from '../elementNames.ts'
 import { type Place, placeBytes, placeData } from './arena.ts'
 import { withNullOutput } from './nullOutputModel.ts'
 import { encodeOnnxModel } from './onnx/index.ts'
@@ -27,14 +28,15 @@ const nodesAtOnce = 16
  */
 export async function explainNonFinite(
   runtime: Runtime,
-  graph: Graph,
+  run: RunPlace,
   memory: WasmMemory,
   inputs: readonly Place[],
   check: Check,
   element: number,
 ): Promise<MeshwrightError> {
   const value = placeData(memory, check.place)[element]
-  const found = `${check.name} is ${value} at element ${element}`
+  const { graph } = run.task
+  const found = `${check.name} is ${value} at ${outputElement(run, check.output, element)}`
   const values = new Map<ValueId, Tensor>()
   for (const [index, place] of inputs.entries()) {
     const input = graph.inputs[index]!
@@ -42,7 +44,7 @@ export async function explainNonFinite(
     const bad = isFloat(place.dtype) ? nonFiniteElement(tensor) : undefined
     if (bad !== undefined)
       return nonFiniteError(
-        `${found}: its input ${input.name} already is ${tensor.data[bad]} at element ${bad}`,
+        `${found}: its input ${input.name} already is ${tensor.data[bad]} at ${inputElement(run, index, bad)}`,
       )
     values.set(input.value, tensor)
   }

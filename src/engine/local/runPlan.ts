@@ -2,6 +2,8 @@ import { internalError } from '../../base/index.ts'
 import { elementCount, isFloat } from '../../graph/index.ts'
 import {
   type Instruction,
+  localElements,
+  type MeshAxis,
   type Operand,
   operandElements,
   type ReadPort,
@@ -31,6 +33,8 @@ export type AfterStep =
 /** An output to be looked through for NaN and infinity. */
 export interface Check {
   readonly name: string
+  /** Which output of the graph it is. */
+  readonly output: number
   readonly place: Place
 }
 
@@ -63,6 +67,7 @@ export function planGraphRun(
   run: Run,
   task: GraphTask,
   role: Role,
+  submesh: readonly MeshAxis[],
   arena: ArenaLayout,
   workspace: number,
   inPlace: boolean,
@@ -110,7 +115,7 @@ export function planGraphRun(
       deliver(output, home, write.mode)
     }
     if (port.kind === 'pack' && write.mode === 'set')
-      for (const { start, end } of paddingWithin(role, write))
+      for (const { start, end } of paddingWithin(role, write, submesh))
         after.push({ kind: 'zero', destination: viewOf(place, start, place.dtype, [end - start]) })
     if (port.kind === 'pack')
       for (const entry of port.rows) {
@@ -127,7 +132,7 @@ export function planGraphRun(
     const state = role.buffers[role.values[write.value]!.buffer]!.state === true
     for (const output of writtenOutputs(port))
       if (!state && isFloat(typeOf(output).dtype))
-        checks.set(output, { name: graph.outputs[output]!.name, place: source(output) })
+        checks.set(output, { name: graph.outputs[output]!.name, output, place: source(output) })
   })
   const resolved = outputs.map((_, output) => source(output))
   return {
@@ -157,16 +162,17 @@ export function planKernelRun(run: Run, arena: ArenaLayout): KernelRunPlan {
 }
 
 /** Elements of a whole pack that no tensor covers, as ranges from the start of the operand. */
-function paddingWithin(role: Role, operand: Operand): Region[] {
+function paddingWithin(role: Role, operand: Operand, submesh: readonly MeshAxis[]): Region[] {
   const { pack, shard } = role.buffers[role.values[operand.value]!.buffer]!
   // Nothing but what the state was given and gradients of it is ever in a shard: its padding stays zero.
   if (pack === undefined || shard !== undefined) return []
   const { start, end } = operandElements(role, operand)
   const gaps: Region[] = []
   let reached = start
-  for (const { offset, shape: covered } of pack.toSorted((a, b) => a.offset - b.offset)) {
+  for (const entry of pack.toSorted((a, b) => a.offset - b.offset)) {
+    const { offset } = entry
     if (offset > reached) gaps.push({ start: reached - start, end: Math.min(offset, end) - start })
-    reached = Math.max(reached, offset + elementCount(covered))
+    reached = Math.max(reached, offset + localElements(entry, submesh))
     if (reached >= end) break
   }
   if (reached < end) gaps.push({ start: reached - start, end: end - start })

@@ -86,7 +86,9 @@ function planRun(run: Run, setup: WorkerSetup, arena: ArenaLayout): GraphRunPlan
   const task = taskOf(setup, run)
   if (task.kind === 'missing') throw internalError(`no engine runs ${task.name}: ${task.missing}`)
   if (task.kind === 'kernel') return planKernelRun(run, arena)
-  return planGraphRun(run, task, setup.role, arena, arena.bytes, !setup.models.has(task.hash))
+  const { role, program } = setup
+  const submesh = program.mesh.submeshes[role.pipeline] ?? []
+  return planGraphRun(run, task, role, submesh, arena, arena.bytes, !setup.models.has(task.hash))
 }
 
 function taskOf(setup: WorkerSetup, run: Run): Task {

@@ -1,7 +1,7 @@
 import { MeshwrightError } from '../../base/index.ts'
 import { openSafetensors, readFloats, requireTensor, type SafetensorsSource } from '../../data/index.ts'
 import { bytesPerElement, elementCount, type FloatDType } from '../../graph/index.ts'
-import { checkpointNames, initializeParameter, isRedundantTensor, type Model } from '../../models/index.ts'
+import { initializeParameter, isRedundantTensor, type Model, storedParameters } from '../../models/index.ts'
 import type { Optimizer } from '../../optimizers/index.ts'
 import { allocate } from '../memory.ts'
 import type { HostTensor, StateTensors } from '../types.ts'
@@ -24,11 +24,7 @@ export function stateFromWeights(options: StateOptions, path: string): StateTens
   const source = openSafetensors(path)
   const used = new Set<string>()
   const state = stateFrom(options, (parameter, out) => {
-    const names = checkpointNames(options.model, parameter.name)
-    const name = names.find((candidate) => source.tensors.has(candidate)) ?? parameter.name
-    used.add(name)
-    requireTensor(source, name, parameter.shape)
-    readFloats(source, name, out)
+    for (const name of readParameter(source, options.model, parameter, out)) used.add(name)
   })
   const extra = [...source.tensors.keys()].filter(
     (name) => !used.has(name) && !isRedundantTensor(options.model, name),
@@ -42,24 +38,43 @@ export function stateFromWeights(options: StateOptions, path: string): StateTens
   return state
 }
 
+/** Fills `out` with a parameter from the tensors that hold it; returns their names. */
+function readParameter(
+  source: SafetensorsSource,
+  model: Model,
+  parameter: Model['parameters'][number],
+  out: Float32Array | Float64Array,
+): string[] {
+  return storedParameters(model, parameter).map(({ names, shape, start }) => {
+    const name = names.find((candidate) => source.tensors.has(candidate)) ?? names[0]!
+    requireTensor(source, name, shape)
+    readFloats(source, name, out.subarray(start, start + elementCount(shape)))
+    return name
+  })
+}
+
 /**
  * Whole state of a training checkpoint, whatever plan wrote it. Throws naming the tensor that is missing or differs, and
  * where there is one that neither model nor optimizer has: it would be another model's.
  */
 export function stateFromCheckpoint(options: StateOptions, source: SafetensorsSource): StateTensors {
-  const read = (name: string, shape: readonly number[]): HostTensor => {
-    requireTensor(source, name, shape)
-    const tensor = emptyTensor(name, options.dtype, shape)
-    readFloats(source, name, tensor.data)
-    return tensor
-  }
   const state = new Map<string, HostTensor>()
-  for (const { name, shape } of options.model.parameters) {
-    state.set(name, read(name, shape))
-    for (const { checkpointName } of options.optimizer.states)
-      state.set(checkpointName(name), read(checkpointName(name), shape))
+  const read = new Set<string>()
+  for (const parameter of options.model.parameters) {
+    const { name, shape } = parameter
+    const tensor = emptyTensor(name, options.dtype, shape)
+    for (const stored of readParameter(source, options.model, parameter, tensor.data)) read.add(stored)
+    state.set(name, tensor)
+    for (const { checkpointName } of options.optimizer.states) {
+      const own = checkpointName(name)
+      requireTensor(source, own, shape)
+      const moments = emptyTensor(own, options.dtype, shape)
+      readFloats(source, own, moments.data)
+      read.add(own)
+      state.set(own, moments)
+    }
   }
-  const extra = [...source.tensors.keys()].filter((name) => !state.has(name))
+  const extra = [...source.tensors.keys()].filter((name) => !read.has(name))
   if (extra.length > 0)
     throw new MeshwrightError(
       'CHECKPOINT_EXTRA',

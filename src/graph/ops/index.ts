@@ -2,6 +2,9 @@ import type { OpRule, OpTable } from '../rule.ts'
 import type { OpName } from '../types.ts'
 import { attention } from './attention.ts'
 import { add, and, div, equal, less, max, min, multiply, sub } from './binary.ts'
+import { gatherElements, scatterElements, topK } from './choices.ts'
+import { communicate } from './communicate.ts'
+import { dynamicSlice } from './dynamicSlice.ts'
 import { geluTanh, geluTanhGradient } from './gelu.ts'
 import { causalMask, fill, iota, rotaryTable } from './generators.ts'
 import { crossEntropy, crossEntropyGradient } from './loss.ts'
@@ -10,6 +13,8 @@ import { broadcast, reshape, transpose } from './movement.ts'
 import { layerNorm, rmsNorm, softmax } from './norms.ts'
 import { concat, pad, slice, split } from './pieces.ts'
 import { reduceMax, reduceSum } from './reductions.ts'
+import { roll } from './roll.ts'
+import { assignSlots, route } from './routing.ts'
 import { gather, oneHot, scatterRows } from './tables.ts'
 import { abs, cast, exp, log, neg, not, reciprocal, sigmoid, sqrt, tanh } from './unary.ts'
 import { where } from './where.ts'
@@ -48,19 +53,27 @@ export const opTable: OpTable = {
   transpose,
   broadcast,
   slice,
+  dynamicSlice,
   pad,
   concat,
   split,
+  roll,
   matmul,
   gather,
   scatterRows,
   oneHot,
+  topK,
+  gatherElements,
+  scatterElements,
+  assignSlots,
+  route,
   softmax,
   layerNorm,
   rmsNorm,
   attention,
   crossEntropy,
   crossEntropyGradient,
+  communicate,
 }
 
 export const opNames: readonly OpName[] = Object.keys(opTable) as OpName[]

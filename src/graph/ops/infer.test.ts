@@ -78,6 +78,24 @@ describe('shape errors name the op, the reason and the operands', () => {
   )
   refuses('concat', [], { dim: 0 }, 'concat: needs an operand')
   refuses(
+    'dynamicSlice',
+    [f32(4, 2), f32()],
+    { dim: 1, size: 1 },
+    'dynamicSlice: the start must be an i32 scalar (operands f32[4, 2], f32[])',
+  )
+  refuses(
+    'dynamicSlice',
+    [f32(4, 2), typed('i32')],
+    { dim: 1, size: 3 },
+    'dynamicSlice: dim 1 does not have 3 elements (operands f32[4, 2], i32[])',
+  )
+  refuses(
+    'dynamicSlice',
+    [f32(4), typed('i32')],
+    { dim: 1, size: 1 },
+    'dynamicSlice: there is no dim 1 among 1 (operands f32[4], i32[])',
+  )
+  refuses(
     'reduceSum',
     [f32(2, 3)],
     { dims: [1, 0], keepDims: false },
@@ -115,6 +133,19 @@ describe('shape errors name the op, the reason and the operands', () => {
     'attention: a query would see no key (operands f32[1, 2, 3, 4], f32[1, 2, 2, 4], f32[1, 2, 2, 4])',
   )
   refuses(
+    'attention',
+    [f32(1, 2, 2, 4), f32(1, 2, 2, 4), f32(1, 2, 2, 4), typed('bool', 3, 2, 2)],
+    { scale: 1, causal: false },
+    'attention: what is visible does not fit [1, 2, 2] (operands f32[1, 2, 2, 4], f32[1, 2, 2, 4], f32[1, 2, 2, 4], bool[3, 2, 2])',
+  )
+  refuses(
+    'attention',
+    [f32(1, 2, 2, 4), f32(1, 2, 2, 4), f32(1, 2, 2, 4), typed('bool', 2, 2)],
+    { scale: 1, causal: true },
+    'attention: which keys are visible is said twice (operands f32[1, 2, 2, 4], f32[1, 2, 2, 4], f32[1, 2, 2, 4], bool[2, 2])',
+  )
+  refuses('roll', [f32(3)], { dim: 0, shift: 0.5 }, 'roll: 0.5 is not a shift (operands f32[3])')
+  refuses(
     'crossEntropy',
     [f32(2, 3), typed('i32', 3)],
     {},
@@ -132,6 +163,63 @@ describe('shape errors name the op, the reason and the operands', () => {
     {},
     'where: the condition must be bool (operands f32[2], f32[2], f32[2])',
   )
+})
+
+describe('communicate', () => {
+  const alone = { reduce: null, axes: ['context', 'tensor.row'], members: 4, root: 0, shift: 0 } as const
+  const x = named(['batch', 'embed'], 8, 3)
+
+  it.each([
+    ['allReduce', 'sum', [8, 3]],
+    ['reduceScatter', 'mean', [2, 3]],
+    ['allGather', null, [32, 3]],
+    ['allToAll', null, [8, 3]],
+    ['broadcast', null, [8, 3]],
+    ['reduce', 'max', [8, 3]],
+    ['permute', null, [8, 3]],
+  ] as const)('makes of 8 rows among 4 members by %s %s rows of %j', (operation, reduce, shape) => {
+    expect(infer('communicate', [x], { ...alone, operation, reduce })).toEqual([
+      named(['batch', 'embed'], ...shape),
+    ])
+  })
+
+  it('takes a scalar where no blocks are told apart', () => {
+    const scalars = [f32()]
+    expect(infer('communicate', scalars, { ...alone, operation: 'allReduce', reduce: 'sum' })).toEqual(
+      scalars,
+    )
+    expect(infer('communicate', scalars, { ...alone, operation: 'permute', shift: 3 })).toEqual(scalars)
+    expect(infer('communicate', scalars, { ...alone, operation: 'broadcast', root: 3 })).toEqual(scalars)
+  })
+
+  type Attributes = OpAttributes['communicate']
+  const gather: Attributes = { ...alone, operation: 'allGather' }
+  const sum: Attributes = { ...alone, operation: 'allReduce', reduce: 'sum' }
+  it.each<[Attributes, TensorType, string]>([
+    [{ ...gather, members: 0 }, x, '0 is not a number of members'],
+    [{ ...gather, members: 1.5 }, x, '1.5 is not a number of members'],
+    [{ ...gather, axes: [] }, x, 'names no axis'],
+    [{ ...gather, axes: ['tensor', 'tensor'] }, x, 'names an axis twice: tensor, tensor'],
+    [{ ...gather, reduce: 'sum' }, x, 'allGather has no reduction'],
+    [{ ...sum, reduce: null }, x, 'allReduce needs a reduction'],
+    [{ ...sum, root: 1 }, x, 'allReduce among 4 has no root 1'],
+    [{ ...sum, operation: 'reduce', root: 4 }, x, 'reduce among 4 has no root 4'],
+    [{ ...alone, operation: 'broadcast', root: -1 }, x, 'broadcast among 4 has no root -1'],
+    [{ ...alone, operation: 'permute', shift: 4 }, x, 'permute among 4 has no shift 4'],
+    [{ ...sum, shift: 1 }, x, 'allReduce among 4 has no shift 1'],
+    [{ ...sum, operation: 'reduceScatter' }, f32(6), '6 rows do not divide among 4 members'],
+    [{ ...alone, operation: 'allToAll' }, f32(6), '6 rows do not divide among 4 members'],
+    [gather, f32(), 'allGather needs a first dim'],
+    [sum, typed('bool', 4), 'sum is not defined on bool'],
+    [{ ...sum, reduce: 'mean' }, typed('i32', 4), 'mean is not defined on i32'],
+  ])('refuses %j of %j: %s', (attributes, type, reason) => {
+    expect(() => infer('communicate', [type], attributes)).toThrow(
+      expect.objectContaining({
+        code: 'GRAPH_SHAPE',
+        message: `communicate: ${reason} (operands ${type.dtype}[${type.shape.join(', ')}])`,
+      }),
+    )
+  })
 })
 
 describe('axis names', () => {

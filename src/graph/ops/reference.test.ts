@@ -77,6 +77,31 @@ describe('movement', () => {
     ])
   })
 
+  it('slices from a start that is a value, and refuses one that leads outside', () => {
+    const sliced = (dim: number, size: number, start: number): number[] =>
+      first('dynamicSlice', [x, ids([], [start])], { dim, size })
+    expect(sliced(1, 2, 0)).toEqual([1, 2, 4, 5])
+    expect(sliced(1, 2, 1)).toEqual([2, 3, 5, 6])
+    expect(sliced(0, 1, 1)).toEqual([4, 5, 6])
+    expect(() => sliced(1, 2, 2)).toThrow('2..4 is not a range of dim 1 of 3 elements')
+    expect(() => sliced(0, 1, -1)).toThrow('-1..0 is not a range of dim 0 of 2 elements')
+  })
+
+  it('does not communicate with other ranks', () => {
+    const attributes = { operation: 'permute', reduce: null, axes: ['context'], root: 0, shift: 0 } as const
+    expect(first('communicate', [x], { ...attributes, members: 1 })).toEqual([1, 2, 3, 4, 5, 6])
+    expect(() => first('communicate', [x], { ...attributes, members: 2 })).toThrow(
+      /^internal: .* among 2 ranks/,
+    )
+  })
+
+  it('rolls around the end', () => {
+    expect(first('roll', [x], { dim: 1, shift: 1 })).toEqual([3, 1, 2, 6, 4, 5])
+    expect(first('roll', [x], { dim: 1, shift: -4 })).toEqual([2, 3, 1, 5, 6, 4])
+    expect(first('roll', [x], { dim: 0, shift: 3 })).toEqual([4, 5, 6, 1, 2, 3])
+    expect(first('roll', [tensor([0, 3], [])], { dim: 0, shift: 1 })).toEqual([])
+  })
+
   it('reduces', () => {
     expect(first('reduceSum', [x], { dims: [0], keepDims: false })).toEqual([5, 7, 9])
     expect(first('reduceSum', [x], { dims: [0, 1], keepDims: false })).toEqual([21])
@@ -196,6 +221,63 @@ describe('composites', () => {
           )
           expectClose(row(output!, sample, head, query), mixed)
         }
+  })
+})
+
+describe('attention over visible keys', () => {
+  const numbers = new Numbers(11)
+  const scale = 0.7
+  const q = numbers.floats('f64', [2, 3, 4, 5, 2])
+  const k = numbers.floats('f64', [2, 3, 2, 6, 2])
+  const v = numbers.floats('f64', [2, 3, 2, 6, 3])
+  const visibleOf = (shape: readonly number[], sees: (index: number) => boolean): Tensor => {
+    const count = shape.reduce((product, size) => product * size, 1)
+    return makeTensor(
+      { dtype: 'bool', shape },
+      Array.from({ length: count }, (_, index) => (sees(index) ? 1 : 0)),
+    )
+  }
+
+  it('is causal attention where these are the keys up to a position', () => {
+    const causal = apply('attention', [q, k, v], { scale, causal: true })
+    const visible = visibleOf([5, 6], (index) => index % 6 <= Math.floor(index / 6) + 1)
+    const seen = apply('attention', [q, k, v, visible], { scale, causal: false })
+    seen.forEach((tensor, output) => {
+      expectClose(tensor.data, Array.from(causal[output]!.data))
+    })
+  })
+
+  it('differs by batch where the mask does, and repeats where it has a dim of 1', () => {
+    const full = apply('attention', [q, k, v], { scale, causal: false })
+    const half = visibleOf([2, 1, 5, 6], (index) => index < 30 || index % 6 === 4)
+    const [output, probabilities, logSumExp] = apply('attention', [q, k, v, half], { scale, causal: false })
+    expectClose(output!.data.slice(0, 180), Array.from(full[0]!.data.slice(0, 180)))
+    expectClose(logSumExp!.data.slice(0, 60), Array.from(full[2]!.data.slice(0, 60)))
+    // One key has all of the weight.
+    expect(Array.from(probabilities!.data.slice(360, 366))).toEqual([0, 0, 0, 0, 1, 0])
+    expectClose(output!.data.slice(180, 183), Array.from(v.data.slice(3 * 36 + 12, 3 * 36 + 15)))
+  })
+
+  it('is nothing, with no weight, for a query that sees no key', () => {
+    const visible = visibleOf([5, 6], (index) => index >= 6)
+    const [output, probabilities, logSumExp] = apply('attention', [q, k, v, visible], {
+      scale,
+      causal: false,
+    })
+    expect(Array.from(output!.data.slice(0, 3))).toEqual([0, 0, 0])
+    expect(Array.from(probabilities!.data.slice(0, 6))).toEqual([0, 0, 0, 0, 0, 0])
+    expect(Math.exp(logSumExp!.data[0]! - logSumExp!.data[1]!)).toBe(0)
+    expect([output, probabilities, logSumExp].some((tensor) => tensor!.data.some(Number.isNaN))).toBe(false)
+  })
+
+  it('gives the logarithm of the sum of exponentials of the scores', () => {
+    const [, , logSumExp] = apply('attention', [q, k, v], { scale, causal: false })
+    // The second query of the third head, which uses the second kv head.
+    const scores = Array.from({ length: 6 }, (_, key) => {
+      const [a, b] = [(2 * 5 + 1) * 2, (6 + key) * 2]
+      return scale * (q.data[a]! * k.data[b]! + q.data[a + 1]! * k.data[b + 1]!)
+    })
+    expect(logSumExp!.data[11]).toBeCloseTo(Math.log(scores.reduce((sum, s) => sum + Math.exp(s), 0)), 12)
   })
 })
 

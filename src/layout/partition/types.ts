@@ -1,31 +1,44 @@
-import type { Graph, InputKind, TensorType } from '../../graph/index.ts'
+import type { Graph, InputKind, OpName, TensorType } from '../../graph/index.ts'
 import type { Redistribution } from '../redistribute.ts'
 import type { Assignment } from '../rules/assignment.ts'
 import type { CuttableOp } from '../rules/cuttable.ts'
-import type { Layout, Mesh } from '../types.ts'
+import type { Layout } from '../types.ts'
 
 /** A value of a graph, as wants see it. */
 export interface WantedValue {
   readonly role: 'input' | 'output' | 'result'
   /** Of an input and an output its name; of a result of a node the hint, where it has one. */
   readonly name: string | undefined
-  /** Of the whole value. */
+  /** Of the whole value, every factor a dim (`factorGraph`); `axes` are their logical axes. */
   readonly type: TensorType
+  /** How many factors each dim of the value has. */
+  readonly factors: readonly number[]
   /** Of an input. */
   readonly kind?: InputKind
+  /** Of a result: the op that makes it, and those that use it. */
+  readonly madeBy?: OpName
+  readonly usedBy?: readonly OpName[]
+}
+
+/** How a value is wanted. */
+export interface WantedLayout extends Layout {
+  /** Terms, along axes that the layout does not name, may stay terms. */
+  readonly keepsTerms?: true
 }
 
 /**
  * Where a value must lie; undefined where any layout will do (an input then lies whole on every rank, an output as it
  * comes). Must give the same answer for the same value.
  */
-export type Wants = (value: WantedValue) => Layout | undefined
+export type Wants = (value: WantedValue) => WantedLayout | undefined
 
 /** A value in one of the layouts that it has in the course of a partitioned graph. */
 export interface PlacedValue {
   readonly name: string
-  /** Of the whole value. */
+  /** Of the whole value, every factor a dim. */
   readonly type: TensorType
+  /** How many factors each dim of the value has. */
+  readonly factors: readonly number[]
   readonly layout: Layout
 }
 
@@ -37,8 +50,6 @@ export interface ComputeItem {
   readonly operands: readonly string[]
   readonly results: readonly string[]
   readonly block: number
-  /** Made in every piece that uses it. */
-  readonly isFree: boolean
 }
 
 /** A placed value in another layout. */
@@ -47,39 +58,36 @@ export interface MoveItem {
   readonly from: string
   readonly to: string
   readonly redistribution: Redistribution
+  readonly block: number
 }
 
-/** Where the part of a rank begins in a dim of `size` elements that `axes` cut: an i32 scalar (`startAt`). */
-export interface StartScalar {
-  readonly name: string
-  readonly size: number
-  readonly axes: readonly string[]
-}
+/** A number that each rank has by its coordinates, as an input of kind `scalar` of its graph. */
+export type RankScalar =
+  /** i32: the place along `axes`, the first slowest, times `step`. */
+  | {
+      readonly kind: 'start'
+      readonly name: string
+      readonly axes: readonly string[]
+      readonly step: number
+    }
+  /** Float: 1 where the coordinate along all of `axes` is 0, else 0. */
+  | {
+      readonly kind: 'isZero'
+      readonly name: string
+      readonly axes: readonly string[]
+      readonly dtype: 'f32' | 'f64'
+    }
 
-/** What ranks compute between communication. */
-export interface Piece {
-  readonly kind: 'compute'
-  /** Placed values that it takes, by the names of the graphs' inputs. */
-  readonly inputs: readonly string[]
-  readonly starts: readonly StartScalar[]
-  /** Placed values that are needed after it, by the names of the graphs' outputs. */
-  readonly outputs: readonly string[]
-  /** Cuts whose parts are not of one size. */
-  readonly uneven: readonly Pick<StartScalar, 'size' | 'axes'>[]
-  /** One for each combination of sizes of uneven parts, by those (`pieceGraph`); a single one where all are even. */
-  readonly graphs: Readonly<Record<string, Graph>>
-}
+/** Where an input or an output of a local graph lies. */
+export type PlacedType = Pick<PlacedValue, 'type' | 'factors' | 'layout'>
 
-/** A graph as the ranks of a mesh compute it together. */
-export interface Partition {
-  readonly mesh: Mesh
-  /** In an order in which they can be done. */
-  readonly steps: readonly (Piece | MoveItem)[]
-  readonly values: ReadonlyMap<string, PlacedValue>
-  /** Names of the graph's inputs, which are placed values. */
-  readonly inputs: readonly string[]
-  /** Outputs of the graph, and the placed value that each is. */
-  readonly outputs: readonly { readonly name: string; readonly value: string }[]
+/** A graph as every rank of a mesh runs it: values are the rank's blocks, communication is an op. */
+export interface LocalGraph {
+  /** Inputs and outputs by the names of the whole graph, and an input for each of `scalars`. */
+  readonly graph: Graph
+  readonly scalars: readonly RankScalar[]
+  readonly inputs: ReadonlyMap<string, PlacedType>
+  readonly outputs: ReadonlyMap<string, PlacedType>
   /** That all ranks together put on the wire. */
   readonly wireBytes: number
 }

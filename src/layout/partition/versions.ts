@@ -1,4 +1,5 @@
-import type { Graph, OpName, TensorType, ValueId } from '../../graph/index.ts'
+import type { OpName, TensorType, ValueId } from '../../graph/index.ts'
+import type { FactoredGraph } from '../factors/factorGraph.ts'
 import { replicatedLayout, sameLayout } from '../layout.ts'
 import { redistribute } from '../redistribute.ts'
 import { opPlans } from '../rules/choose.ts'
@@ -20,19 +21,19 @@ interface Generator {
 export class Versions {
   readonly items: (ComputeItem | MoveItem)[] = []
   readonly placed: Map<string, PlacedValue> = new Map()
-  private readonly graph: Graph
+  private readonly factored: FactoredGraph
   private readonly mesh: Mesh
   private readonly known = new Map<ValueId, PlacedValue[]>()
   private readonly settled = new Map<ValueId, PlacedValue[]>()
   private readonly generators = new Map<ValueId, Generator>()
 
-  constructor(graph: Graph, mesh: Mesh) {
-    this.graph = graph
+  constructor(factored: FactoredGraph, mesh: Mesh) {
+    this.factored = factored
     this.mesh = mesh
   }
 
   type(value: ValueId): TensorType {
-    return this.graph.values[value]!.type
+    return this.factored.types[value]!
   }
 
   /** Whether a node of these operands repeats a number, or what is made from nothing. */
@@ -50,7 +51,8 @@ export class Versions {
 
   /** The value as it is made, or as it is given by `name`. */
   place(value: ValueId, layout: Layout, name: string = `%${value} ${printLayout(layout)}`): string {
-    const made = { name, type: this.type(value), layout }
+    const factors = this.factored.factors[value]!.map(({ length }) => length)
+    const made = { name, type: this.type(value), factors, layout }
     this.placed.set(name, made)
     this.known.set(value, [...(this.known.get(value) ?? []), made])
     const settled = this.settled.get(value)
@@ -73,15 +75,17 @@ export class Versions {
   }
 
   /** The value in a layout, made so from how it lies in `from` where it does not lie so yet. */
-  require(value: ValueId, from: Layout, to: Layout): string {
+  require(value: ValueId, from: Layout, to: Layout, block: number): string {
     const found = this.find(value, to)
     if (found !== undefined) return found.name
     const generated = this.generate(value, to)
     if (generated !== undefined) return generated
-    const source = this.generators.has(value) ? this.require(value, from, from) : this.find(value, from)!.name
-    const redistribution = redistribute(this.type(value), this.mesh, from, to)
+    const source = this.generators.has(value)
+      ? this.require(value, from, from, block)
+      : this.find(value, from)!.name
+    const redistribution = redistribute(this.type(value), this.mesh, from, to, { regular: true })
     const name = this.place(value, to)
-    this.items.push({ kind: 'redistribute', from: source, to: name, redistribution })
+    this.items.push({ kind: 'redistribute', from: source, to: name, redistribution, block })
     return name
   }
 
@@ -98,10 +102,10 @@ export class Versions {
       ({ outputs, wireBytes }) => wireBytes === 0 && sameLayout(outputs[0]!, to),
     )
     if (plan === undefined) return undefined
-    const operands = ids.map((id, at) => this.require(id, layouts[at]!, plan.operands[at]!.to))
+    const operands = ids.map((id, at) => this.require(id, layouts[at]!, plan.operands[at]!.to, block))
     const name = this.place(value, to)
     const { assignment } = plan
-    this.items.push({ kind: 'compute', op, assignment, operands, results: [name], block, isFree: true })
+    this.items.push({ kind: 'compute', op, assignment, operands, results: [name], block })
     return name
   }
 }

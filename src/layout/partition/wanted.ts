@@ -1,30 +1,44 @@
 import { MeshwrightError } from '../../base/index.ts'
-import { formatType, type Graph, type Node, type TensorType, type ValueId } from '../../graph/index.ts'
-import { checkLayout } from '../check.ts'
+import { formatType, type Graph, type Node, type OpName, type ValueId } from '../../graph/index.ts'
+import { checkEven, checkLayout } from '../check.ts'
+import type { FactoredGraph } from '../factors/factorGraph.ts'
 import { makeLayout, shardingAxes } from '../layout.ts'
 import { canCut } from '../rules/assignment.ts'
-import { type CuttableOp, cuttableOp } from '../rules/cuttable.ts'
+import type { CuttableOp } from '../rules/cuttable.ts'
 import type { Layout, Mesh } from '../types.ts'
-import type { Wants } from './types.ts'
+import type { WantedLayout, Wants } from './types.ts'
 
-/** The wants, which say of a layout that does not fit whose it is. */
+/** The wants, which say of a layout that does not fit, or is not even, whose it is. */
 export function checkedWants(wants: Wants, mesh: Mesh): Wants {
   return (value) => {
     const layout = wants(value)
     if (layout === undefined) return undefined
+    const what = `${value.role} ${value.name ?? formatType(value.type)}`
     try {
       checkLayout(layout, value.type.shape, mesh)
     } catch (error) {
       if (!(error instanceof MeshwrightError)) throw error
       const { code, message, hint, exitCode } = error
-      throw new MeshwrightError(code, `${value.role} ${value.name ?? formatType(value.type)}: ${message}`, {
+      throw new MeshwrightError(code, `${what}: ${message}`, {
         cause: error,
         exitCode,
         ...(hint === undefined ? {} : { hint }),
       })
     }
+    value.type.shape.forEach((size, dim) => {
+      checkEven(`${what}, ${value.type.axes?.[dim] || `dim ${dim}`}`, size, layout.dims[dim]!, mesh)
+    })
     return layout
   }
+}
+
+/** The layout that a value made as `made` is to be in: with the terms that it has where the want lets them be. */
+export function targetOf(wanted: WantedLayout, made: Layout): Layout {
+  const { dims, partial, varying } = wanted
+  if (wanted.keepsTerms !== true) return makeLayout(dims, { partial, varying })
+  const used = [...dims.flat(), ...varying]
+  const kept = Object.entries(made.partial).filter(([axis]) => !used.includes(axis))
+  return makeLayout(dims, { partial: { ...Object.fromEntries(kept), ...partial }, varying })
 }
 
 /**
@@ -33,46 +47,100 @@ export function checkedWants(wants: Wants, mesh: Mesh): Wants {
  */
 export function wantedResults(
   graph: Graph,
+  factored: FactoredGraph,
   mesh: Mesh,
   wants: Wants,
   uses: ReadonlyMap<ValueId, number>,
-): ReadonlyMap<ValueId, Layout> {
-  const wanted = new Map<ValueId, Layout>()
+): ReadonlyMap<ValueId, WantedLayout> {
+  const wanted = new Map<ValueId, WantedLayout>()
   const outputs = new Map(graph.outputs.map(({ name, value }) => [value, name]))
-  for (const node of graph.nodes.toReversed()) {
+  const users = new Map<ValueId, OpName[]>()
+  for (const { op, inputs } of graph.nodes)
+    for (const input of inputs) users.set(input, [...(users.get(input) ?? []), op])
+  for (const [index, node] of [...graph.nodes.entries()].toReversed()) {
     for (const value of node.outputs) {
-      const { type, name } = graph.values[value]!
+      const { name } = graph.values[value]!
+      const type = factored.types[value]!
+      const factors = factored.factors[value]!.map(({ length }) => length)
       const output = outputs.get(value)
       const layout =
-        wants({ role: 'result', name, type }) ??
+        wants({ role: 'result', name, type, factors, madeBy: node.op, usedBy: users.get(value) ?? [] }) ??
         (output === undefined || uses.get(value) !== 1
           ? undefined
-          : wants({ role: 'output', name: output, type })) ??
+          : wants({ role: 'output', name: output, type, factors })) ??
         wanted.get(value)
       if (layout !== undefined) wanted.set(value, layout)
     }
     const [input] = node.inputs
     const before =
-      input === undefined || uses.get(input) !== 1 ? undefined : layoutBefore(graph, mesh, node, wanted)
+      input === undefined || uses.get(input) !== 1
+        ? undefined
+        : layoutBefore(factored.ops[index]!, mesh, node, wanted)
     if (before !== undefined) wanted.set(input!, before)
   }
   return wanted
 }
 
+/** Ops whose results lie as their operands do, along the dims that they have in common. */
+const passingOn: readonly OpName[] = [
+  'add',
+  'sub',
+  'mul',
+  'div',
+  'neg',
+  'cast',
+  'reshape',
+  'transpose',
+  'split',
+  'concat',
+  'slice',
+  'pad',
+  'matmul',
+]
+
+/**
+ * How results that nothing is wanted of may as well be cut, for what is wanted of what follows from them element by
+ * element. Terms of them may stay terms.
+ */
+export function hintedResults(
+  graph: Graph,
+  { ops }: FactoredGraph,
+  mesh: Mesh,
+  wanted: ReadonlyMap<ValueId, WantedLayout>,
+): ReadonlyMap<ValueId, WantedLayout> {
+  const hints = new Map<ValueId, WantedLayout>()
+  for (const [index, { op, inputs, outputs }] of [...graph.nodes.entries()].toReversed()) {
+    if (!passingOn.includes(op)) continue
+    const result = outputs.find((output) => wanted.has(output) || hints.has(output))
+    if (result === undefined) continue
+    const after = wanted.get(result) ?? hints.get(result)!
+    const { signature } = ops[index]!
+    const made = signature.outputs[outputs.indexOf(result)]!
+    for (const [at, input] of inputs.entries()) {
+      if (wanted.has(input) || hints.has(input)) continue
+      const names = signature.inputs[at]!
+      const dims = layoutAlong(ops[index]!, mesh, made, after, names)?.dims
+      if (dims !== undefined) hints.set(input, { ...makeLayout(dims), keepsTerms: true })
+    }
+  }
+  return hints
+}
+
 /** The layout of what is moved that becomes the wanted one of the result, if there is one. */
 function layoutBefore(
-  graph: Graph,
+  op: CuttableOp,
   mesh: Mesh,
   node: Node,
-  wanted: ReadonlyMap<ValueId, Layout>,
-): Layout | undefined {
+  wanted: ReadonlyMap<ValueId, WantedLayout>,
+): WantedLayout | undefined {
   const after = wanted.get(node.outputs[0]!)
   if (after === undefined || !['transpose', 'reshape', 'cast', 'neg'].includes(node.op)) return undefined
-  const op = opOf(graph, node)
   const { inputs, outputs } = op.signature
   const before = layoutAlong(op, mesh, outputs[0]!, after, inputs[0]!)
   const { partial, varying } = after
-  return before === undefined ? undefined : makeLayout(before.dims, { partial, varying })
+  if (before === undefined) return undefined
+  const layout = makeLayout(before.dims, { partial, varying })
+  return after.keepsTerms === true ? { ...layout, keepsTerms: true } : layout
 }
 
 /** How dims of these indices are cut where dims of others of the op are cut as `layout` has them; undefined where they cannot be. */
@@ -88,9 +156,4 @@ export function layoutAlong(
     (index, dim) => dims[dim]!.length === 0 || canCut(op.signature, op, mesh, index, dims[dim]!),
   )
   return fits && dims.flat().length === shardingAxes(layout).length ? makeLayout(dims) : undefined
-}
-
-export function opOf(graph: Graph, { op, attributes, inputs, outputs }: Node): CuttableOp {
-  const typesOf = (ids: readonly ValueId[]): TensorType[] => ids.map((id) => graph.values[id]!.type)
-  return cuttableOp({ op, attributes, inputs: typesOf(inputs), outputs: typesOf(outputs) })
 }

@@ -46,7 +46,7 @@ export function outputLayouts(signature: OpSignature, assignment: Assignment): L
   })
 }
 
-/** Whether an index can be cut by these axes: no part empty, and even where its dims differ in size. */
+/** Whether an index can be cut by these axes: into equal parts, so that all ranks run one graph, or into single elements. */
 export function canCut(
   signature: OpSignature,
   types: { readonly inputs: readonly TensorType[]; readonly outputs: readonly TensorType[] },
@@ -58,8 +58,8 @@ export function canCut(
   const count = axesSize(mesh, axes)
   const sizes = [...indexSizes(signature.inputs, types.inputs, index)]
   sizes.push(...indexSizes(signature.outputs, types.outputs, index))
-  const alike = sizes.every((size) => size === sizes[0])
-  return sizes.every((size) => count <= size && (alike || size % count === 0))
+  if (signature.single?.includes(index) === true) return sizes.every((size) => size === count)
+  return sizes.every((size) => size % count === 0)
 }
 
 function indexSizes(

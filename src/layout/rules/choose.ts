@@ -1,5 +1,7 @@
 import type { TensorType } from '../../graph/index.ts'
 import { axesSize } from '../mesh.ts'
+import type { WantedLayout } from '../partition/types.ts'
+import { targetOf } from '../partition/wanted.ts'
 import { type Redistribution, redistribute } from '../redistribute.ts'
 import { printLayout } from '../text.ts'
 import type { Layout, Mesh } from '../types.ts'
@@ -27,7 +29,7 @@ export interface OpPlanRequest {
   /** How the operands lie. */
   readonly layouts: readonly Layout[]
   /** How each result is wanted; undefined, or left out, where any layout will do. */
-  readonly wanted?: readonly (Layout | undefined)[]
+  readonly wanted?: readonly (WantedLayout | undefined)[]
 }
 
 /**
@@ -39,7 +41,7 @@ export function opPlans(op: CuttableOp, request: OpPlanRequest): OpPlan[] {
   const known = new Map<string, Redistribution>()
   const move = (type: TensorType, from: Layout, to: Layout): Redistribution => {
     const key = `${type.dtype} ${type.shape} ${printLayout(from)} ${printLayout(to)}`
-    const found = known.get(key) ?? redistribute(type, request.mesh, from, to)
+    const found = known.get(key) ?? redistribute(type, request.mesh, from, to, { regular: true })
     known.set(key, found)
     return found
   }
@@ -68,7 +70,7 @@ function planOf(
   const outputs = outputLayouts(signature, assignment)
   const results = outputs.map((layout, output) => {
     const target = wanted?.[output]
-    return target === undefined ? undefined : move(op.outputs[output]!, layout, target)
+    return target === undefined ? undefined : move(op.outputs[output]!, layout, targetOf(target, layout))
   })
   return {
     assignment,

@@ -17,12 +17,21 @@ export const compositeRules: Pick<
   layerNorm: { signature: ({ inputs, outputs }) => overLast(inputs, outputs) },
   rmsNorm: { signature: ({ inputs, outputs }) => overLast(inputs, outputs) },
   attention: {
-    signature: ({ attributes: { causal } }) => {
+    signature: ({ attributes: { causal }, inputs }) => {
       // Which keys a query sees depends on its position, which a part of the queries does not know.
       const queries = causal ? '' : 'queries'
-      const kv = ['batch', 'heads', '', '']
-      const perQuery = ['batch', 'heads', queries, '']
-      return { inputs: [perQuery, kv, kv], outputs: [perQuery, perQuery] }
+      const batch = inputs[0]!.shape.slice(0, -3)
+      const names = dimIndices(batch.length, 'b')
+      const kv = [...names, 'heads', '', '']
+      const row = [...names, 'heads', queries]
+      const operands = [[...row, ''], kv, kv]
+      const visible = inputs[3]?.shape.slice(0, -2)
+      if (visible !== undefined) {
+        const missing = batch.length - visible.length
+        const own = visible.map((size, dim) => (size === batch[missing + dim] ? names[missing + dim]! : ''))
+        operands.push([...own, queries, ''])
+      }
+      return { inputs: operands, outputs: [[...row, ''], [...row, ''], row] }
     },
   },
   crossEntropy: {
@@ -34,7 +43,7 @@ export const compositeRules: Pick<
   crossEntropyGradient: {
     signature: ({ inputs }) => {
       const rows = dimIndices(inputs[1]!.shape.length)
-      return { inputs: [[...rows, 'classes'], rows], outputs: [[...rows, 'classes']] }
+      return { inputs: [[...rows, 'classes'], rows], outputs: [[...rows, 'classes']], starts: ['classes'] }
     },
     // A label among the classes of another rank is not counted here.
     local: ({ builder, operands, inputBlocks, start }) => {

@@ -1,9 +1,10 @@
 import {
   type FloatDType,
   type Graph,
-  GraphBuilder,
+  type GraphBuilder,
   type OpAttributes,
   type OpName,
+  rewriteGraph,
   type TensorType,
   type ValueId,
 } from '../../graph/index.ts'
@@ -78,20 +79,10 @@ export function decompose(
 
 /** The graph with those of its nodes decomposed that `wants` names by index and that are of such an op. */
 export function decomposeNodes(graph: Graph, wants: (node: number) => boolean): Graph {
-  const builder = new GraphBuilder()
-  for (const block of graph.blocks) builder.startBlock(block)
-  const values = new Map<ValueId, ValueId>()
-  for (const { name, kind, value } of graph.inputs)
-    values.set(value, builder.input(name, kind, graph.values[value]!.type))
-  for (const [index, { op, attributes, inputs, outputs, block }] of graph.nodes.entries()) {
-    builder.setBlock(block)
-    const operands = inputs.map((input) => values.get(input)!)
-    const smaller = wants(index) ? decompose(builder, op, attributes, operands) : undefined
-    const made = smaller ?? builder.op(op, operands, attributes, graph.values[outputs[0]!]!.name)
-    for (const [output, value] of outputs.entries()) values.set(value, made[output]!)
-  }
-  for (const { name, value } of graph.outputs) builder.output(name, values.get(value)!)
-  return builder.build({ keepInputs: true })
+  return rewriteGraph(graph, {
+    node: ({ builder, node: { op, attributes }, index, operands }) =>
+      wants(index) ? decompose(builder, op, attributes, operands) : undefined,
+  })
 }
 
 function exponentialsOf(builder: GraphBuilder, x: ValueId) {

@@ -21,7 +21,11 @@ export const generatorRules: Pick<LayoutRules, 'fill' | 'iota' | 'causalMask' | 
       builder.op('fill', [], { ...attributes, shape: blockShape(outputBlocks[0]!) }),
   },
   iota: {
-    signature: ({ attributes: { shape } }) => ({ inputs: [], outputs: [dimIndices(shape.length)] }),
+    signature: ({ attributes: { shape, dim } }) => ({
+      inputs: [],
+      outputs: [dimIndices(shape.length)],
+      starts: [`d${dim}`],
+    }),
     local: ({ builder, attributes, outputBlocks, start }) => {
       const counted = builder.one('iota', [], { ...attributes, shape: blockShape(outputBlocks[0]!) })
       const first = start(`d${attributes.dim}`)
@@ -30,7 +34,7 @@ export const generatorRules: Pick<LayoutRules, 'fill' | 'iota' | 'causalMask' | 
     },
   },
   causalMask: {
-    signature: () => ({ inputs: [], outputs: [['queries', 'keys']] }),
+    signature: () => ({ inputs: [], outputs: [['queries', 'keys']], starts: ['queries', 'keys'] }),
     local: ({ builder, attributes, outputBlocks, start }) => {
       const sizes = blockShape(outputBlocks[0]!)
       const [queries, keys] = sizes as [number, number]
@@ -47,7 +51,7 @@ export const generatorRules: Pick<LayoutRules, 'fill' | 'iota' | 'causalMask' | 
     },
   },
   rotaryTable: {
-    signature: () => ({ inputs: [], outputs: [['positions', '']] }),
+    signature: () => ({ inputs: [], outputs: [['positions', '']], starts: ['positions'] }),
     // Rows of the whole table, which is a constant that all ranks share.
     local: ({ builder, attributes, outputBlocks, start }) => {
       const table = builder.one('rotaryTable', [], attributes)

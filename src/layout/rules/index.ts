@@ -5,6 +5,7 @@ import { generatorRules } from './generators.ts'
 import { movementRules } from './movement.ts'
 import type { LayoutRule, LayoutRules } from './notation.ts'
 import { productRules } from './products.ts'
+import { routingRules } from './routing.ts'
 
 /** How every op may be cut. */
 export const layoutRules: LayoutRules = {
@@ -12,6 +13,7 @@ export const layoutRules: LayoutRules = {
   ...elementwiseRules,
   ...movementRules,
   ...productRules,
+  ...routingRules,
   ...compositeRules,
 }
 

@@ -1,5 +1,6 @@
 import type { OpAttributes } from '../../graph/index.ts'
 import { blockShape } from '../blocks.ts'
+import { sameFactors } from '../factors/groups.ts'
 import { anyReduction, dimIndices, type LayoutRules, linear, type TermRule } from './notation.ts'
 
 /** Of ops that only move elements. */
@@ -10,28 +11,22 @@ function indicesBut(rank: number, whole: (dim: number) => boolean): string[] {
   return dimIndices(rank).map((index, dim) => (whole(dim) ? '' : index))
 }
 
-/**
- * Dims of two shapes of as many elements, in the smallest groups that hold as many: the first of each group on either
- * side have one index, as a cut of it into equal parts is a cut of the group's elements into runs. Dims of size 1 belong to
- * none.
- */
-export function reshapeIndices(from: readonly number[], to: readonly number[]): [string[], string[]] {
-  const left = from.map(() => '')
-  const right = to.map(() => '')
-  if (from.includes(0) || to.includes(0)) return [left, right]
-  const leftDims = [...from.keys()].filter((dim) => from[dim]! > 1)
-  const rightDims = [...to.keys()].filter((dim) => to[dim]! > 1)
-  for (let i = 0, j = 0; i < leftDims.length; ) {
-    const name = `g${i}`
-    let leftCount = from[leftDims[i]!]!
-    let rightCount = to[rightDims[j]!]!
-    left[leftDims[i++]!] = name
-    right[rightDims[j++]!] = name
-    while (leftCount !== rightCount)
-      if (leftCount < rightCount) leftCount *= from[leftDims[i++]!]!
-      else rightCount *= to[rightDims[j++]!]!
+/** Indices of the factors on both sides of a reshape: of those that are the same on either side one, of others none. */
+export function reshapeIndices(
+  from: readonly number[],
+  to: readonly number[],
+  factors: Parameters<typeof sameFactors>[1] = {
+    from: from.map((size) => [size]),
+    to: to.map((size) => [size]),
+  },
+): [string[], string[]] {
+  const left = factors.from.map((parts) => parts.map(() => ''))
+  const right = factors.to.map((parts) => parts.map(() => ''))
+  for (const [index, same] of sameFactors({ from, to }, factors).entries()) {
+    left[same.from.dim]![same.from.factor] = `g${index}`
+    right[same.to.dim]![same.to.factor] = `g${index}`
   }
-  return [left, right]
+  return [left.flat(), right.flat()]
 }
 
 const reduced = (
@@ -47,7 +42,18 @@ const reduced = (
 
 export const movementRules: Pick<
   LayoutRules,
-  'reduceSum' | 'reduceMax' | 'reshape' | 'transpose' | 'broadcast' | 'slice' | 'pad' | 'concat' | 'split'
+  | 'reduceSum'
+  | 'reduceMax'
+  | 'reshape'
+  | 'transpose'
+  | 'broadcast'
+  | 'slice'
+  | 'dynamicSlice'
+  | 'pad'
+  | 'concat'
+  | 'split'
+  | 'roll'
+  | 'communicate'
 > = {
   reduceSum: {
     signature: ({ attributes, inputs }) => ({
@@ -101,6 +107,12 @@ export const movementRules: Pick<
       return builder.op('slice', operands, { starts, ends: starts.map((start, dim) => start + sizes[dim]!) })
     },
   },
+  dynamicSlice: {
+    signature: ({ attributes, inputs }) => {
+      const indices = indicesBut(inputs[0]!.shape.length, (dim) => dim === attributes.dim)
+      return { inputs: [indices, []], outputs: [indices], terms: moved }
+    },
+  },
   pad: {
     signature: ({ attributes: { before, after } }) => {
       const indices = indicesBut(before.length, (dim) => before[dim] !== 0 || after[dim] !== 0)
@@ -121,6 +133,39 @@ export const movementRules: Pick<
     signature: ({ attributes, inputs, outputs }) => {
       const indices = indicesBut(inputs[0]!.shape.length, (dim) => dim === attributes.dim)
       return { inputs: [indices], outputs: outputs.map(() => indices), terms: moved }
+    },
+    // Parts of which each rank has a part.
+    local: ({ builder, attributes: { dim }, operands, outputBlocks }) =>
+      builder.op('split', operands, { dim, sizes: outputBlocks.map((block) => blockShape(block)[dim]!) }),
+  },
+  roll: {
+    signature: ({ attributes: { dim }, inputs }) => {
+      const indices = dimIndices(inputs[0]!.shape.length)
+      return { inputs: [indices], outputs: [indices], terms: moved, single: [indices[dim]!] }
+    },
+    // Where each rank has one element, all of it goes to another rank.
+    local: ({ builder, attributes, operands, inputs, axes }) => {
+      const { dim, shift } = attributes
+      const along = axes(`d${dim}`)
+      if (along.length === 0) return builder.op('roll', operands, attributes)
+      const members = inputs[0]!.shape[dim]!
+      const further = ((shift % members) + members) % members
+      if (further === 0) return operands
+      return builder.op('communicate', operands, {
+        operation: 'permute',
+        reduce: null,
+        axes: along,
+        members,
+        root: 0,
+        shift: further,
+      })
+    },
+  },
+  // It is a rank's own already.
+  communicate: {
+    signature: ({ inputs, outputs }) => {
+      const whole = ({ shape }: { readonly shape: readonly number[] }): string[] => shape.map(() => '')
+      return { inputs: inputs.map(whole), outputs: outputs.map(whole) }
     },
   },
 }

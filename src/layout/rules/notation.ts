@@ -16,6 +16,10 @@ export interface OpSignature {
   readonly contraction?: 'sum' | 'max'
   /** Ways in which operands may be terms; none where left out. */
   readonly terms?: readonly TermRule[]
+  /** Indices whose first element the local form asks for: where such a dim has several factors, the inner ones stay whole. */
+  readonly starts?: readonly string[]
+  /** Indices that are cut into single elements or not at all. */
+  readonly single?: readonly string[]
 }
 
 /**
@@ -46,6 +50,8 @@ export interface LocalOperands {
    * number, so that ranks share one task.
    */
   readonly start: (index: string) => ValueId | undefined
+  /** Axes that cut an index, outermost first. */
+  readonly axes: (index: string) => readonly string[]
 }
 
 export type LocalContext<K extends OpName> = SignatureContext<K> & LocalOperands

@@ -60,6 +60,7 @@ export const productRules: Pick<LayoutRules, 'matmul' | 'gather' | 'scatterRows'
         inputs: [['table', ...row], ids],
         outputs: [[...ids, ...row]],
         terms: [{ inputs: [0], reductions: linear }],
+        starts: ['table'],
       }
     },
     // Of a table cut by rows: the rows that the rank has, zeros for those that others have.
@@ -85,6 +86,7 @@ export const productRules: Pick<LayoutRules, 'matmul' | 'gather' | 'scatterRows'
         inputs: [ids, [...ids, ...row]],
         outputs: [['table', ...row]],
         terms: [{ inputs: [1], reductions: linear }],
+        starts: ['table'],
       }
     },
     // Rows of others go to one row too many, which is left out.
@@ -104,7 +106,7 @@ export const productRules: Pick<LayoutRules, 'matmul' | 'gather' | 'scatterRows'
   oneHot: {
     signature: ({ inputs }) => {
       const ids = dimIndices(inputs[0]!.shape.length, 'i')
-      return { inputs: [ids], outputs: [[...ids, 'depth']] }
+      return { inputs: [ids], outputs: [[...ids, 'depth']], starts: ['depth'] }
     },
     local: ({ builder, attributes, operands, outputBlocks, start }) => {
       const first = start('depth')

@@ -57,9 +57,12 @@ export interface CollectiveNode extends NodeCommon {
   readonly kind: 'collective'
   readonly stream: string
   readonly operation: CollectiveOperation
-  readonly reduce: 'sum' | 'max' | undefined
+  readonly reduce: 'sum' | 'max' | 'mean' | undefined
   /** Name of a group of the program. */
   readonly group: string
+  /** Place in the group, of operations that have a root; how far, of a permute. */
+  readonly root: number | undefined
+  readonly shift: number | undefined
   readonly members: readonly { readonly actor: number; readonly parts: readonly DagPart[] }[]
 }
 
@@ -87,7 +90,11 @@ export type NewNode = { readonly after?: readonly number[] } & (
       readonly action?: Action
     })
   | (Omit<TransferNode, 'id' | 'after'> & { readonly source: DagValue; readonly destination: DagValue })
-  | (Omit<CollectiveNode, 'id' | 'after' | 'reduce'> & { readonly reduce?: 'sum' | 'max' })
+  | (Omit<CollectiveNode, 'id' | 'after' | 'reduce' | 'root' | 'shift'> & {
+      readonly reduce?: 'sum' | 'max' | 'mean' | undefined
+      readonly root?: number | undefined
+      readonly shift?: number | undefined
+    })
   | (Omit<MoveNode, 'id' | 'after'> & { readonly value: DagValue })
 )
 
@@ -162,8 +169,8 @@ function kept(node: NewNode, id: number): DagNode {
       return { kind, id, stream, latency, after, actor, direction, port }
     }
     case 'collective': {
-      const { kind, operation, reduce, group, members } = node
-      return { kind, id, stream, latency, after, operation, reduce, group, members }
+      const { kind, operation, reduce, group, root, shift, members } = node
+      return { kind, id, stream, latency, after, operation, reduce, group, root, shift, members }
     }
   }
 }

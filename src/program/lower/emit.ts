@@ -12,15 +12,16 @@ export function emitProgram(
   dag: Dag,
   ordered: readonly DagNode[],
   options: {
-    /** Axes of each actor over which its samples are split. */
-    readonly axes: readonly (readonly MeshAxis[])[]
+    /** By actor: how many replicas share its samples, and all axes of its ranks. */
+    readonly replicas: readonly number[]
+    readonly meshes: readonly (readonly MeshAxis[])[]
     readonly streams: readonly Stream[]
     readonly groups: readonly Group[]
     readonly channelSlots: number
     readonly work: Work
   },
 ): Program {
-  const replicas = options.axes.map((axes) => axes.reduce((product, { size }) => product * size, 1))
+  const { replicas } = options
   const tasks = new TaskTable()
   const nodesOf: DagNode[][] = Array.from({ length: dag.actors }, () => [])
   for (const node of ordered)
@@ -33,7 +34,6 @@ export function emitProgram(
     for (let remainder = 0; remainder < modulus; remainder++) {
       const emitter = new RoleEmitter({
         ...options,
-        replicas,
         dag,
         actor,
         remainder,
@@ -46,7 +46,7 @@ export function emitProgram(
   })
   return {
     work: options.work,
-    mesh: { submeshes: options.axes },
+    mesh: { submeshes: options.meshes },
     streams: options.streams,
     groups: options.groups,
     tasks: distinctlyNamed(tasks.items),
@@ -77,7 +77,7 @@ class TaskTable {
 
 /** Residuals and the like: a part of one stage's work may equal a part of another's that numbers them otherwise. */
 function localNames({ inputs, outputs }: Graph): string[] {
-  return [...inputs, ...outputs].map(({ name }) => name).filter((name) => /^[hrk]\d+$/.test(name))
+  return [...inputs, ...outputs].map(({ name }) => name).filter((name) => /^[hrkt]\d+$/.test(name))
 }
 
 /** Tasks are told apart by name in the text form: a second `sum` is `sum.2`. */

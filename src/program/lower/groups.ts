@@ -1,51 +1,59 @@
-import type { ResolvedZero } from '../../plan/index.ts'
-import type { Group, MeshAxis } from '../types.ts'
-import type { StageInfo } from './stages.ts'
+import type { Group } from '../types.ts'
+import type { ParameterPack, StageInfo, SummedTensor } from './packs.ts'
 
-/** Data axes over which ZeRO deals out the state of a stage, the one that varies slowest first. */
-export function dealtAxes(axes: readonly MeshAxis[], zero: ResolvedZero | null): string[] {
-  if (zero === null) return []
-  const [outer, inner] = axes.map(({ name }) => name)
-  if (inner === undefined) return [outer!]
-  return zero.shardsCopies ? [inner, outer!] : [inner]
+/** Ranks of an actor along some axes of its mesh; undefined where there is one. */
+export function groupAlong(
+  { mesh, dataAxes }: Pick<StageInfo, 'mesh' | 'dataAxes'>,
+  over: readonly string[],
+): Group | undefined {
+  const axes = mesh.flatMap(({ name, size }) => (size > 1 && over.includes(name) ? [name] : []))
+  if (axes.length === 0) return undefined
+  // All replicas, however ZeRO divides them.
+  const isAll = axes.length === dataAxes.length && axes.every((axis) => replicaNames.includes(axis))
+  return { name: isAll ? 'data' : axes.join(' '), axes }
 }
 
-/** The others: gradients that an update reads are terms over them until they are added. */
-export function undealtAxes(axes: readonly MeshAxis[], zero: ResolvedZero | null): string[] {
-  const dealt = dealtAxes(axes, zero)
-  return axes.map(({ name }) => name).filter((name) => !dealt.includes(name))
-}
+const replicaNames: readonly string[] = ['data', 'data.replica', 'data.shard']
 
-/** Replicas of a stage along `over`, some of its data axes or all; undefined where there is one. */
-export function replicaGroup({ replicas, axes }: StageInfo, over?: readonly string[]): Group | undefined {
-  if (over === undefined || over.length === axes.length)
-    return replicas === 1 ? undefined : { name: 'data', axes: axes.map(({ name }) => name) }
-  return over.length === 0 ? undefined : { name: over.join(' '), axes: [...over] }
-}
-
-/** Ranks of all actors that keep a tied parameter, along `over`: all of them, or those with equal shards. */
-export function tiedGroup(stages: readonly StageInfo[], parameter: string, over?: readonly string[]): Group {
-  const actors = stages
-    .filter(({ pack }) => pack.tied.has(parameter))
-    .map(({ actor }) => actor)
-    .sort((a, b) => a - b)
-  const { axes } = stages.find(({ actor }) => actor === actors[0])!
-  const name = `tied(${actors.join(',')})`
-  if (over === undefined || over.length === axes.length)
-    return { name, axes: ['pipeline', ...axes.map((axis) => axis.name)], pipelines: actors }
-  const kind = over.length === 0 ? 'shards' : 'copies'
-  return { name: `${name}.${kind}`, axes: ['pipeline', ...over], pipelines: actors }
+/** Ranks of all actors that keep a tied parameter, along `over`: all that have terms of it, or those with equal shards. */
+function tiedGroup(stages: readonly StageInfo[], parameter: string, over: readonly string[]): Group {
+  const holders = stages.filter((info) => info.packs.some(({ tied }) => tied.has(parameter)))
+  const actors = holders.map(({ actor }) => actor).sort((a, b) => a - b)
+  const { dataAxes } = holders.find(({ actor }) => actor === actors[0])!
+  const replicas = over.filter((axis) => dataAxes.some(({ name }) => name === axis))
+  const others = over.filter((axis) => !replicas.includes(axis))
+  const kind = replicas.length === dataAxes.length ? [] : replicas.length === 0 ? ['shards'] : ['copies']
+  return {
+    name: [`tied(${actors.join(',')})`, ...kind, ...others].join('.'),
+    axes: ['pipeline', ...over],
+    pipelines: actors,
+  }
 }
 
 /**
- * Ranks whose gradients of the parameter are terms of one sum, once they have been added over all data axes but `over`;
- * undefined where there is one rank.
+ * Ranks whose gradients of what is summed alike are terms of one sum, once they have been added along `added`; undefined
+ * where there is one rank.
  */
 export function sumGroup(
   stages: readonly StageInfo[],
   info: StageInfo,
-  parameter: string,
-  over?: readonly string[],
+  { sums, tied }: SummedTensor,
+  added: readonly string[] = [],
 ): Group | undefined {
-  return info.pack.tied.has(parameter) ? tiedGroup(stages, parameter, over) : replicaGroup(info, over)
+  const over = sums.filter((axis) => !added.includes(axis))
+  return tied !== undefined ? tiedGroup(stages, tied, over) : groupAlong(info, over)
+}
+
+/** Ranks whose losses are terms of the loss. */
+export function lossGroup(info: StageInfo): Group | undefined {
+  return groupAlong(info, info.lossSums)
+}
+
+/** Axes over which gradients that a rank has the whole of, or its share, are neither cut nor dealt out: ranks along them have the same. */
+export function repeatedAxes(
+  { mesh }: Pick<StageInfo, 'mesh'>,
+  { dealt }: ParameterPack,
+  cut: readonly string[],
+): string[] {
+  return mesh.map(({ name }) => name).filter((name) => !dealt.includes(name) && !cut.includes(name))
 }

@@ -10,9 +10,10 @@ import { Dag } from './dag.ts'
 import { emitProgram } from './emit.ts'
 import { names } from './names.ts'
 import { orderNodes } from './order.ts'
+import { findPack, type StageInfo } from './packs.ts'
 import { lowerReductions } from './reductions.ts'
 import { lowerShards } from './shards.ts'
-import { type StageInfo, stageInfos } from './stages.ts'
+import { stageInfos } from './stages.ts'
 import { declareStorage, wholeStorage, windowStorage } from './storage.ts'
 import { lowerTransfers } from './transfers.ts'
 import { lowerClip, lowerUpdate } from './update.ts'
@@ -34,6 +35,13 @@ const streams: readonly Stream[] = [
   { name: 'store', resource: 'host' },
 ]
 
+/** Those of every program, and those that its collectives need beside. */
+function streamsOf(dag: Dag): Stream[] {
+  const used = new Set(dag.nodes.map(({ stream }) => stream))
+  for (const { name } of streams) used.delete(name)
+  return [...streams, ...[...used].map((name): Stream => ({ name, resource: 'network' }))]
+}
+
 /** Messages under way on a channel: one in the making, one being read. */
 const channelSlots = 2
 
@@ -42,30 +50,39 @@ const channelSlots = 2
  * so nothing here is a user's mistake.
  */
 export function lowerPlan(plan: ResolvedPlan, model: Model, options: LowerOptions = {}): Program {
+  return lowerStages(plan, stageInfos(plan, model, null), options)
+}
+
+/** The same of stages that are there. */
+export function lowerStages(
+  plan: ResolvedPlan,
+  stages: readonly StageInfo[],
+  options: LowerOptions = {},
+): Program {
   const method = options.method ?? 'gradient'
-  const stages = stageInfos(plan, model)
   const schedule = method === 'infer' ? forwardsOf(plan.schedule) : plan.schedule
   const dag = new Dag(schedule.actors.length)
   const { zero } = plan
   const gradients = method === 'gradient'
-  const groups = stages.flatMap((info) =>
-    declareStorage(dag, stages, info, { dtype: plan.dtype, gradients, zero }),
-  )
-  lowerCompute(dag, stages, schedule, zero === null ? wholeStorage : windowStorage(schedule, zero), method)
+  const groups = stages.flatMap((info) => declareStorage(dag, stages, info, { dtype: plan.dtype, gradients }))
+  const isDealt = (home: string): boolean => findPack(stages, home).pack.dealt.length > 0
+  const storage = zero === null ? wholeStorage : windowStorage(schedule, zero, isDealt)
+  groups.push(...lowerCompute(dag, stages, schedule, storage, method))
   lowerTransfers(dag, stages, plan.microbatches, method)
   if (zero !== null) groups.push(...lowerShards(dag, stages, zero, { gradients }))
   const elementBytes = bytesPerElement[plan.dtype]
-  groups.push(...lowerReductions(dag, stages, { method, bucketBytes: plan.bucketBytes, elementBytes, zero }))
+  groups.push(...lowerReductions(dag, stages, { method, bucketBytes: plan.bucketBytes, elementBytes }))
   if (method === 'gradient') {
     if (options.gradients === true) lowerGradientPorts(dag, stages)
-    if (plan.clip !== null) groups.push(...lowerClip(dag, stages, plan.clip, zero))
-    lowerUpdate(dag, stages, makeOptimizer(plan.optimizer.name, plan.optimizer.settings), plan.dtype, zero)
+    if (plan.clip !== null) groups.push(...lowerClip(dag, stages, plan.clip))
+    lowerUpdate(dag, stages, makeOptimizer(plan.optimizer.name, plan.optimizer.settings), plan.dtype)
   }
   lowerPorts(dag)
-  const axes = dag.buffers.map((_, actor) => stages.find((info) => info.actor === actor)!.axes)
+  const actors = dag.buffers.map((_, actor) => stages.find((info) => info.actor === actor)!)
   return emitProgram(dag, orderNodes(dag), {
-    axes,
-    streams: zero === null ? streams : [...streams, { name: 'gather', resource: 'network' }],
+    replicas: actors.map(({ replicas }) => replicas),
+    meshes: actors.map(({ mesh }) => mesh),
+    streams: streamsOf(dag),
     groups: [...new Map(groups.map((group) => [group.name, group])).values()],
     channelSlots,
     work: { method, stages: stages.length, microbatches: plan.microbatches },
@@ -81,16 +98,17 @@ function forwardsOf(schedule: Schedule): Schedule {
 
 /** Reduced gradients leave before clipping. */
 function lowerGradientPorts(dag: Dag, stages: readonly StageInfo[]): void {
-  for (const { stage, actor } of stages)
-    dag.add({
-      kind: 'move',
-      actor,
-      stream: 'store',
-      direction: 'out',
-      port: 'gradients',
-      value: { buffer: names.gradients(stage) },
-      latency: 0,
-    })
+  for (const { actor, packs } of stages)
+    for (const { home } of packs)
+      dag.add({
+        kind: 'move',
+        actor,
+        stream: 'store',
+        direction: 'out',
+        port: 'gradients',
+        value: { buffer: names.gradients(home) },
+        latency: 0,
+      })
 }
 
 /** Last: whatever is read and made by nobody comes through a port of its name (the batch, scalars of the step). */

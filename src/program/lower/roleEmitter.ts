@@ -140,6 +140,8 @@ export class RoleEmitter {
           operation: node.operation,
           ...(node.reduce === undefined ? {} : { reduce: node.reduce }),
           group: groups.findIndex((group) => group.name === node.group),
+          ...(node.root === undefined ? {} : { root: node.root }),
+          ...(node.shift === undefined ? {} : { shift: node.shift }),
           parts: this.collectiveParts(node, first),
         })
         return

@@ -1,97 +1,74 @@
 import { internalError } from '../../base/index.ts'
 import {
-  differentiateStage,
+  differentiatePiece,
   elementCount,
   type Graph,
+  type StageDerivative,
   type StagePiece,
-  type StageTasks,
+  sliceGraph,
   splitStages,
+  stageTasks,
 } from '../../graph/index.ts'
+import type { LocalDerivative } from '../../layout/index.ts'
 import type { Model } from '../../models/index.ts'
 import type { ResolvedPlan } from '../../plan/index.ts'
-import type { MeshAxis, PackEntry, Region } from '../types.ts'
+import { isReplicaAxis, replicaCount } from '../mesh.ts'
+import type { Constant, MeshAxis, PackBlock } from '../types.ts'
+import type { StageLayouts } from './layouts.ts'
+import { type PlacedParameter, packParameters, type StageInfo } from './packs.ts'
 
-/** Everything that lowering needs to know about one stage. */
-export interface StageInfo {
-  readonly stage: number
-  readonly actor: number
-  readonly replicas: number
-  /** Axes over which its samples are split, of its actor's sub-mesh. */
-  readonly axes: readonly MeshAxis[]
-  readonly piece: StagePiece
-  readonly tasks: StageTasks
-  readonly pack: ParameterPack
-}
-
-/**
- * Parameters that a stage keeps, flat: those that decay, then those that do not, at the outer ends the tied ones. What
- * several stages of one actor use is kept by the lowest of them, their home: an actor has one copy.
- */
-export interface ParameterPack {
-  readonly entries: readonly PackEntry[]
-  /** Padding included. */
-  readonly elements: number
-  /** Elements before this one take weight decay. */
-  readonly decayEnd: number
-  /** Shards into which each segment divides: 1 where every replica holds all of it. */
-  readonly shards: number
-  readonly segments: readonly PackSegment[]
-  /** Names of parameters that stages of other actors keep too. */
-  readonly tied: ReadonlySet<string>
-  /** Names of parameters of the pack that other stages of the actor use. */
-  readonly shared: ReadonlySet<string>
-  /** Home of each parameter that the stage uses and another stage of its actor keeps. */
-  readonly borrowed: ReadonlyMap<string, number>
-}
-
-/**
- * A range of a pack that is dealt out as a whole, padding at its end. A tied parameter is one by itself, so that ranks
- * that keep it have equal shards of it.
- */
-export interface PackSegment extends Region {
-  /** End of the last entry: what follows is padding. */
-  readonly filled: number
-  readonly decay: boolean
-  /** This stage is the one that counts it. */
-  readonly owned: boolean
-  /** The tied parameter that it is. */
-  readonly tied: string | undefined
-  /** Other stages of the actor use it. */
-  readonly shared: boolean
-}
-
-/** Builds and differentiates every stage at the sizes its replicas see. Stages of equal local batch share one model graph. */
-export function stageInfos(plan: ResolvedPlan, model: Model): StageInfo[] {
+/** Builds and differentiates every stage at the sizes its ranks see. Stages of equal local batch share one model graph. */
+export function stageInfos(plan: ResolvedPlan, model: Model, layouts: StageLayouts | null): StageInfo[] {
   const pieces = new Map<number, readonly StagePiece[]>()
   const piecesFor = (batch: number): readonly StagePiece[] => {
     const known = pieces.get(batch)
     if (known !== undefined) return known
-    const graph = model.build({ batch, sequence: plan.sequence, dtype: plan.dtype })
+    const graph = layouts?.build(batch) ?? model.build({ batch, sequence: plan.sequence, dtype: plan.dtype })
     const made = splitStages(graph, plan.stageOfBlock)
     pieces.set(batch, made)
     return made
   }
-  const stagePieces = plan.stages.map((stage) => {
-    const piece = piecesFor(plan.samplesPerMicrobatch / stage.replicas)[stage.index]
-    if (piece === undefined) throw internalError(`stage ${stage.index} is empty`)
+  const actorOf = plan.schedule.placement
+  const stagePieces = plan.stages.map(({ index, replicas }) => {
+    // Data axes inside the mesh of layouts cut the samples that the graph is of.
+    const inside = replicaCount(layouts?.actors[actorOf[index]!]!.mesh.axes ?? [])
+    const piece = piecesFor((plan.samplesPerMicrobatch / replicas) * inside)[index]
+    if (piece === undefined) throw internalError(`stage ${index} is empty`)
     return piece
   })
   const users = parameterUsers(stagePieces.map((piece) => piece.graph))
-  const actorOf = plan.schedule.placement
-  return plan.stages.map((stage) => {
-    const piece = stagePieces[stage.index]!
+  const locals = layouts === null ? undefined : localDerivatives(stagePieces, actorOf, users, layouts)
+  return plan.stages.map(({ index, replicas }) => {
+    const piece = stagePieces[index]!
+    const actor = actorOf[index]!
+    const local = locals?.[index]
+    const axes = axesOf(plan, replicas, actor, layouts)
+    // What is gathered for a window is gone by the time of a W that was put off.
+    const options = {
+      recomputation: plan.recompute,
+      weightsTakeParameters: plan.zero === null || plan.zero.gather === 'step',
+      holdGathered: layouts?.holdGathered ?? false,
+    }
     return {
-      stage: stage.index,
-      actor: actorOf[stage.index]!,
-      replicas: stage.replicas,
-      axes: dataAxes(plan, stage.replicas),
+      stage: index,
+      actor,
+      replicas,
+      dataAxes: axes.data,
+      mesh: axes.mesh,
       piece,
-      // What is gathered for a window is gone by the time of a W that was put off.
-      tasks: differentiateStage(piece, {
-        recomputation: plan.recompute,
-        weightsTakeParameters: plan.zero === null || plan.zero.gather === 'step',
+      forward: local === undefined ? piece.graph : forwardOf(local),
+      tasks: stageTasks(piece, local ?? differentiatePiece(piece), options),
+      constants: local === undefined ? new Map() : constantsOf(local),
+      lossSums: axes.inMeshOrder([...axes.outer, ...(local?.lossTerms ?? [])]),
+      ...packParameters({
+        stage: index,
+        parameters: model.parameters,
+        users,
+        actorOf,
+        mesh: axes.mesh,
+        zero: axes.zero,
+        placed: (name) => placedParameter(piece.graph, local, name, axes),
       }),
-      pack: packParameters(stage.index, model, users, actorOf, shardsOf(plan)),
     }
   })
 }
@@ -106,74 +83,126 @@ function parameterUsers(graphs: readonly Graph[]): Map<string, number[]> {
   return users
 }
 
-function packParameters(
-  stage: number,
-  model: Model,
-  users: ReadonlyMap<string, readonly number[]>,
+/** What ranks do of each stage. Stages that use one parameter have terms of its gradient along the same axes. */
+function localDerivatives(
+  pieces: readonly StagePiece[],
   actorOf: readonly number[],
-  shards: number,
-): ParameterPack {
-  const tied = new Set<string>()
-  const shared = new Set<string>()
-  const borrowed = new Map<string, number>()
-  const kept = model.parameters.filter(({ name }) => {
-    const stages = users.get(name) ?? []
-    if (!stages.includes(stage)) return false
-    const mates = stages.filter((other) => actorOf[other] === actorOf[stage])
-    if (mates[0] !== stage) {
-      borrowed.set(name, mates[0]!)
-      return false
+  users: ReadonlyMap<string, readonly number[]>,
+  { derive }: StageLayouts,
+): LocalDerivative[] {
+  const derivatives = pieces.map(differentiatePiece)
+  let terms: ReadonlyMap<string, readonly string[]> = new Map()
+  for (;;) {
+    const found = derivatives.map((derivative, stage) => needed(derive(derivative, actorOf[stage]!, terms)))
+    const wanted = new Map(terms)
+    let agree = true
+    for (const [name, stages] of users) {
+      if (stages.length === 1) continue
+      const own = stages.map((stage) => found[stage]!.terms.get(name) ?? [])
+      const union = [...new Set(own.flat())].sort()
+      if (own.every((axes) => axes.length === union.length)) continue
+      if (union.length === (terms.get(name)?.length ?? 0))
+        throw internalError(`gradients of ${name} are not terms along ${union.join(', ')} on all stages`)
+      agree = false
+      wanted.set(name, union)
     }
-    if (mates.length > 1) shared.add(name)
-    if (mates.length < stages.length) tied.add(name)
-    return true
-  })
-  // Those shared on the actor outermost, so that the rest is one range.
-  const outer = (name: string): number => (shared.has(name) ? 2 : tied.has(name) ? 1 : 0)
-  const order = ({ name, decay }: Model['parameters'][number]): number =>
-    decay ? -1 - outer(name) : outer(name)
-  const entries: PackEntry[] = []
-  const segments: PackSegment[] = []
-  for (const { name, shape, decay } of kept.toSorted((a, b) => order(a) - order(b))) {
-    const owned = users.get(name)![0] === stage
-    const known = segments.at(-1)
-    const joins = known?.decay === decay && known.tied === undefined && !known.shared && outer(name) === 0
-    const start = joins ? known.start : (known?.end ?? 0)
-    const offset = joins ? known.filled : start
-    const filled = offset + elementCount(shape)
-    const segment = {
-      start,
-      filled,
-      end: start + Math.ceil((filled - start) / shards) * shards,
-      decay,
-      owned,
-      tied: tied.has(name) ? name : undefined,
-      shared: shared.has(name),
-    }
-    if (joins) segments[segments.length - 1] = segment
-    else segments.push(segment)
-    entries.push({ name, shape, offset, owned })
+    if (agree) return found
+    terms = wanted
   }
-  const elements = segments.at(-1)?.end ?? 0
-  const decayEnd = segments.findLast(({ decay }) => decay)?.end ?? 0
-  return { entries, elements, decayEnd, shards, segments, tied, shared, borrowed }
 }
 
-/** Where a segment of the pack lies in the shard that a rank has of it. */
-export function shardRegion({ shards }: ParameterPack, { start, end }: Region): Region {
-  return { start: start / shards, end: end / shards }
+/** Without outputs that are no gradients, such as ids that a rank has its own of. */
+function needed(local: LocalDerivative): LocalDerivative {
+  const used = new Set(
+    local.gradients.flatMap((gradient) => {
+      if (gradient.kind === 'dense') return [gradient.output]
+      return [gradient.values, ...('output' in gradient.ids ? [gradient.ids.output] : [])]
+    }),
+  )
+  return { ...local, gradientOutputs: local.gradientOutputs.filter(({ name }) => used.has(name)) }
 }
 
-/** Axes over which the samples of an actor with so many replicas are split, outermost first. */
-export function dataAxes({ zero }: Pick<ResolvedPlan, 'zero'>, replicas: number): MeshAxis[] {
-  if (zero === null || zero.copies === 1) return [{ name: 'data', size: replicas }]
-  return [
-    { name: 'data.replica', size: zero.copies },
-    { name: 'data.shard', size: zero.shards },
-  ]
+function forwardOf({ joint, forwardOutputs }: LocalDerivative): Graph {
+  return sliceGraph(joint, joint.inputs, forwardOutputs)
 }
 
-function shardsOf({ zero }: ResolvedPlan): number {
-  if (zero === null) return 1
-  return zero.shardsCopies ? zero.shards * zero.copies : zero.shards
+function constantsOf({ scalars }: LocalDerivative): Map<string, Constant> {
+  return new Map(
+    scalars.map((scalar) => [
+      scalar.name,
+      scalar.kind === 'start' ? { start: { axes: scalar.axes, step: scalar.step } } : { isZero: scalar.axes },
+    ]),
+  )
+}
+
+function placedParameter(
+  graph: Graph,
+  local: LocalDerivative | undefined,
+  name: string,
+  axes: StageAxes,
+): PlacedParameter {
+  const { value } = graph.inputs.find((input) => input.name === name)!
+  const { shape } = graph.values[value]!.type
+  const elements = elementCount(shape)
+  const placed = local?.placed.get(name)
+  if (local === undefined || placed === undefined) return { elements, sums: axes.inMeshOrder(axes.outer) }
+  const { type, layout } = placed
+  const cut = layout.dims.flat()
+  const parts = axes.mesh.reduce((count, axis) => (cut.includes(axis.name) ? count * axis.size : count), 1)
+  const block: PackBlock = { shape: type.shape, axes: layout.dims }
+  return {
+    block,
+    elements: elements / parts,
+    sums: axes.inMeshOrder([...axes.outer, ...(local.terms.get(name) ?? [])]),
+  }
+}
+
+interface StageAxes {
+  /** Outermost first. */
+  readonly data: readonly MeshAxis[]
+  readonly mesh: readonly MeshAxis[]
+  /** Data axes that layouts do not know: everything is summed over them. */
+  readonly outer: readonly string[]
+  readonly zero: { readonly gathered: readonly string[]; readonly copies: readonly string[] }
+  readonly inMeshOrder: (names: readonly string[]) => string[]
+}
+
+function axesOf(
+  { zero }: ResolvedPlan,
+  replicas: number,
+  actor: number,
+  layouts: StageLayouts | null,
+): StageAxes {
+  const inner = layouts?.actors[actor]!.mesh.axes ?? []
+  const given = layouts?.actors[actor]!.replicas ?? [{ name: 'data', size: replicas }]
+  const split = withCopies(given.length > 0 ? given : [{ name: 'data', size: 1 }], zero)
+  const mesh = [...split.axes, ...inner]
+  const data = mesh.filter(({ name }) => isReplicaAxis(name))
+  const names = data.map(({ name }) => name)
+  return {
+    data,
+    mesh,
+    outer: split.axes.map(({ name }) => name),
+    zero: {
+      gathered: zero === null ? [] : names.filter((name) => name !== split.copies),
+      copies: zero?.shardsCopies === true && split.copies !== undefined ? [split.copies] : [],
+    },
+    inMeshOrder: (wanted) => mesh.flatMap(({ name }) => (wanted.includes(name) ? [name] : [])),
+  }
+}
+
+/** Copies that ZeRO deals out within are ranks along an axis of their own, the outermost. */
+function withCopies(
+  [first, ...rest]: readonly MeshAxis[],
+  zero: ResolvedPlan['zero'],
+): { readonly axes: readonly MeshAxis[]; readonly copies: string | undefined } {
+  const { name, size } = first!
+  if (zero === null || zero.copies === 1) return { axes: [first!, ...rest], copies: undefined }
+  if (size % zero.copies !== 0) throw internalError(`${name}=${size} has no ${zero.copies} copies`)
+  const copies = { name: 'data.replica', size: zero.copies }
+  const shard = { name: name === 'data' ? 'data.shard' : name, size: size / zero.copies }
+  return {
+    axes: [copies, ...(shard.size === 1 && rest.length > 0 ? rest : [shard, ...rest])],
+    copies: copies.name,
+  }
 }

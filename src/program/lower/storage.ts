@@ -2,11 +2,11 @@ import { internalError } from '../../base/index.ts'
 import type { FloatDType } from '../../graph/index.ts'
 import type { ResolvedZero } from '../../plan/index.ts'
 import { gatherWindows, gradientWindows, type Schedule, type WindowMode } from '../../schedule/index.ts'
-import type { Group, PackEntry, Shard } from '../types.ts'
+import type { Group, PackEntry, Region, Shard } from '../types.ts'
 import type { Dag, DagValue } from './dag.ts'
-import { dealtAxes, sumGroup, undealtAxes } from './groups.ts'
+import { sumGroup } from './groups.ts'
 import { names } from './names.ts'
-import type { StageInfo } from './stages.ts'
+import { type ParameterPack, type StageInfo, segmentAt } from './packs.ts'
 
 /** Where an action stands: entry of its actor's list, and the stage whose action it is. */
 export interface ActionPlace {
@@ -14,10 +14,10 @@ export interface ActionPlace {
   readonly entry: number
 }
 
-/** Where the actions of a step find the parameters that stage `home` keeps, and put their gradients. */
+/** Where the actions of a step find the parameters of pack `home`, and put their gradients. */
 export interface Storage {
-  readonly parameters: (home: number, place: ActionPlace) => DagValue
-  readonly gradients: (home: number, place: ActionPlace) => DagValue
+  readonly parameters: (home: string, place: ActionPlace) => DagValue
+  readonly gradients: (home: string, place: ActionPlace) => DagValue
 }
 
 /** Every replica has all of its stages' parameters and gradients all the time. */
@@ -27,8 +27,8 @@ export const wholeStorage: Storage = {
 }
 
 /** Every run of a stage names the same values: each is made once. */
-function once(make: (home: number) => DagValue): (home: number) => DagValue {
-  const made = new Map<number, DagValue>()
+function once(make: (home: string) => DagValue): (home: string) => DagValue {
+  const made = new Map<string, DagValue>()
   return (home) => {
     const value = made.get(home) ?? make(home)
     made.set(home, value)
@@ -36,13 +36,26 @@ function once(make: (home: number) => DagValue): (home: number) => DagValue {
   }
 }
 
-/** Parameters are gathered, and gradients add up, for the window that an action stands in (see windows.ts of schedules). */
-export function windowStorage(schedule: Schedule, { gather, reduce, keepLast }: ResolvedZero): Storage {
+/**
+ * Parameters that are dealt out are gathered, and their gradients add up, for the window that an action stands in (see
+ * windows.ts of schedules).
+ */
+export function windowStorage(
+  schedule: Schedule,
+  { gather, reduce, keepLast }: ResolvedZero,
+  isDealt: (home: string) => boolean,
+): Storage {
   const gathers = windowIndex(schedule, gather, gatherWindows(schedule, { mode: gather, keepLast }))
   const gradients = windowIndex(schedule, reduce, gradientWindows(schedule, { mode: reduce }))
   return {
-    parameters: (home, place) => ({ buffer: names.gathered(home), window: gathers(place) }),
-    gradients: (home, place) => ({ buffer: names.windowGradients(home), window: gradients(place) }),
+    parameters: (home, place) =>
+      isDealt(home)
+        ? { buffer: names.gathered(home), window: gathers(place) }
+        : wholeStorage.parameters(home, place),
+    gradients: (home, place) =>
+      isDealt(home)
+        ? { buffer: names.windowGradients(home), window: gradients(place) }
+        : wholeStorage.gradients(home, place),
   }
 }
 
@@ -69,13 +82,13 @@ function windowIndex(
   }
 }
 
-/** How the state of a stage is dealt out to its replicas; undefined where each has all of it. */
-export function stateShard({ pack, axes }: StageInfo, zero: ResolvedZero | null): Shard | undefined {
-  if (zero === null) return undefined
-  return {
-    axes: dealtAxes(axes, zero),
-    segments: pack.segments.map(({ start, end }) => ({ start, end })),
-  }
+/** How the state of a pack is dealt out to replicas; undefined where each has all of it. */
+export function stateShard({ dealt, segments }: ParameterPack): Shard | undefined {
+  return dealt.length === 0 ? undefined : shardOver(dealt, segments)
+}
+
+function shardOver(axes: readonly string[], segments: readonly Region[]): Shard {
+  return { axes, segments: segments.map(({ start, end }) => ({ start, end })) }
 }
 
 /**
@@ -86,37 +99,49 @@ export function declareStorage(
   dag: Dag,
   stages: readonly StageInfo[],
   info: StageInfo,
-  options: { readonly dtype: FloatDType; readonly gradients: boolean; readonly zero: ResolvedZero | null },
+  options: { readonly dtype: FloatDType; readonly gradients: boolean },
 ): Group[] {
-  const { stage, actor, pack, axes } = info
-  const { dtype, gradients, zero } = options
   const groups: Group[] = []
-  /** Entries as terms of the sum that is left once they are added over all data axes but `over`. */
-  const terms = (over?: readonly string[]): PackEntry[] =>
+  for (const pack of info.packs) groups.push(...declarePack(dag, stages, info, pack, options))
+  return groups
+}
+
+function declarePack(
+  dag: Dag,
+  stages: readonly StageInfo[],
+  info: StageInfo,
+  pack: ParameterPack,
+  { dtype, gradients }: { readonly dtype: FloatDType; readonly gradients: boolean },
+): Group[] {
+  const { actor } = info
+  const { home, dealt, gathered, segments } = pack
+  const groups: Group[] = []
+  /** Entries as terms of the sum that is left once they are added over these axes. */
+  const terms = (added: readonly string[]): PackEntry[] =>
     pack.entries.map((entry) => {
-      const group = sumGroup(stages, info, entry.name, over)
+      const group = sumGroup(stages, info, segmentAt(pack, entry.offset), added)
       if (group === undefined) return entry
       groups.push(group)
       return { ...entry, sumOver: group.name }
     })
   const whole = { dtype, shape: [pack.elements] }
-  if (zero === null) {
-    dag.buffer(actor, names.parameters(stage), whole, { state: true, pack: pack.entries })
-    if (gradients) dag.buffer(actor, names.gradients(stage), whole, { pack: terms() })
+  const shard = stateShard(pack)
+  if (shard === undefined) {
+    dag.buffer(actor, names.parameters(home), whole, { state: true, pack: pack.entries })
+    if (gradients) dag.buffer(actor, names.gradients(home), whole, { pack: terms([]) })
     return groups
   }
-  const shard = stateShard(info, zero)!
   const part = { dtype, shape: [pack.elements / pack.shards] }
-  dag.buffer(actor, names.parameters(stage), part, { state: true, pack: pack.entries, shard })
-  dag.buffer(actor, names.gathered(stage), whole, { pack: pack.entries, windowed: true })
-  const ofCopy = { dtype, shape: [pack.elements / zero.shards] }
-  const copyShard: Shard = { axes: [axes.at(-1)!.name], segments: shard.segments }
-  if (zero.shardsCopies)
-    dag.buffer(actor, names.copyShard(stage), ofCopy, { pack: pack.entries, shard: copyShard })
+  dag.buffer(actor, names.parameters(home), part, { state: true, pack: pack.entries, shard })
+  dag.buffer(actor, names.gathered(home), whole, { pack: pack.entries, windowed: true })
+  const ofCopy = { dtype, shape: [pack.elements / pack.copyShards] }
+  const copyShard = shardOver(gathered, segments)
+  const sharesCopies = gathered.length < dealt.length
+  if (sharesCopies) dag.buffer(actor, names.copyShard(home), ofCopy, { pack: pack.entries, shard: copyShard })
   if (!gradients) return groups
-  dag.buffer(actor, names.windowGradients(stage), whole, { pack: terms(), windowed: true })
-  if (zero.shardsCopies)
-    dag.buffer(actor, names.copyGradients(stage), ofCopy, { pack: terms([axes[0]!.name]), shard: copyShard })
-  dag.buffer(actor, names.gradients(stage), part, { pack: terms(undealtAxes(axes, zero)), shard })
+  dag.buffer(actor, names.windowGradients(home), whole, { pack: terms([]), windowed: true })
+  if (sharesCopies)
+    dag.buffer(actor, names.copyGradients(home), ofCopy, { pack: terms(gathered), shard: copyShard })
+  dag.buffer(actor, names.gradients(home), part, { pack: terms(dealt), shard })
   return groups
 }

@@ -2,7 +2,7 @@ import { type Graph, GraphBuilder, type TensorType } from '../../graph/index.ts'
 import type { GraphTask, Work } from '../types.ts'
 import type { Dag } from './dag.ts'
 import { names } from './names.ts'
-import type { StageInfo } from './stages.ts'
+import type { StageInfo } from './packs.ts'
 import { consumers } from './stageTask.ts'
 import { plainTask } from './tasks.ts'
 
@@ -41,7 +41,7 @@ interface Cotangents {
 }
 
 function cotangents(dag: Dag, producer: StageInfo, readers: readonly StageInfo[], name: string): Cotangents {
-  const type = outputType(producer.piece.graph, name)
+  const type = outputType(producer.forward, name)
   const total = `d.${name}`
   const several = readers.length > 1
   const arrive = readers.map(({ stage, actor }) => {

@@ -1,6 +1,6 @@
 import { encodeInstructions } from '../columns.ts'
 import { assignPools, assignSlots, maySharePool } from '../slots.ts'
-import type { BufferSpec, Instruction, PackEntry, Role, Shard } from '../types.ts'
+import type { BufferSpec, Constant, Instruction, PackBlock, PackEntry, Role, Shard } from '../types.ts'
 import type { Declarations } from './parse.ts'
 import { InstructionParser, type Value } from './parseInstruction.ts'
 import { parseShape, parseType } from './parseType.ts'
@@ -134,7 +134,10 @@ function parseWhere(reader: TextReader, axes: Declarations['submeshes'][number])
   return { axis: name, modulus, remainder: reader.number('a remainder', modulus - 1) }
 }
 
-/** `g0: f64[792] x 1 state host sharded over data in 0:1584 sum over tied`, then lines `at 128: h.0.ln_1.weight [8] owned sum over data` */
+/**
+ * `g0: f64[792] x 1 state host sharded over data in 0:1584 sum over tied`, then lines
+ * `at 128: h.0.mlp.weight [8, 16] block [8, 16/tensor] owned sum over data`
+ */
 function parseBuffer(reader: TextReader, known: ReadonlyMap<string, number>): DeclaredBuffer {
   const name = reader.name('the name of a buffer')
   reader.expect(':')
@@ -144,7 +147,7 @@ function parseBuffer(reader: TextReader, known: ReadonlyMap<string, number>): De
   const state = reader.accept('state')
   const frozen = state && reader.accept('frozen')
   const tier = reader.accept('host') ? 'host' : 'device'
-  const constant = reader.accept('constant') ? { isZero: parseZeros(reader) } : undefined
+  const constant = reader.accept('constant') ? parseConstant(reader) : undefined
   const windowed = reader.accept('windowed')
   const shard = parseShard(reader)
   const sumOver = parseSum(reader)
@@ -155,7 +158,8 @@ function parseBuffer(reader: TextReader, known: ReadonlyMap<string, number>): De
     const offset = reader.number('an offset in elements')
     reader.expect(':')
     const entry = { offset, name: reader.name('the name of a tensor'), shape: parseShape(reader) }
-    pack.push({ ...entry, owned: reader.accept('owned'), ...parseSum(reader) })
+    const block = reader.accept('block') ? { block: parseBlock(reader) } : {}
+    pack.push({ ...entry, ...block, owned: reader.accept('owned'), ...parseSum(reader) })
     reader.end()
   }
   const spec: Omit<BufferSpec, 'pool'> = {
@@ -195,13 +199,35 @@ function parseSum(reader: TextReader): { readonly sumOver?: string } {
   return { sumOver: reader.name('the name of a group') }
 }
 
-/** `data=0, context=0`: the axes at whose coordinate 0 the constant is 1. */
-function parseZeros(reader: TextReader): string[] {
-  if (reader.peek().kind === 'end') return []
-  return reader.list(() => {
+/** `[12/context/tensor, 4]`: of each dim its size, and behind it the axes that cut it. */
+function parseBlock(reader: TextReader): PackBlock {
+  const axes: string[][] = []
+  const shape = parseShape(reader, () => {
+    const size = reader.number('a size')
+    const cuts: string[] = []
+    while (reader.accept('/')) cuts.push(reader.name('an axis'))
+    axes.push(cuts)
+    return size
+  })
+  return { shape, axes }
+}
+
+/** `data=0, context=0`: the axes at whose coordinate 0 it is 1. `4 * place along context, tensor`: see `Constant`. */
+function parseConstant(reader: TextReader): Constant {
+  const next = reader.peek()
+  if (next.kind === 'number') {
+    const step = reader.number('a step', 2 ** 31 - 1)
+    reader.expect('*')
+    reader.expect('place')
+    const axes = reader.accept('along') ? reader.list(() => reader.name('an axis')) : []
+    return { start: { axes, step } }
+  }
+  if (reader.peek(1).text !== '=') return { isZero: [] }
+  const isZero = reader.list(() => {
     const name = reader.name('an axis')
     reader.expect('=')
     reader.number('0', 0)
     return name
   })
+  return { isZero }
 }

@@ -10,12 +10,12 @@ export function parseType(reader: TextReader): { readonly dtype: DType; readonly
   return { dtype, shape: parseShape(reader) }
 }
 
-/** `[2, 4]`; `[]` of a scalar. */
-export function parseShape(reader: TextReader): number[] {
+/** `[2, 4]`; `[]` of a scalar. `size` reads one of them. */
+export function parseShape(reader: TextReader, size: () => number = () => reader.number('a size')): number[] {
   const at = reader.peek()
   reader.expect('[')
   if (reader.accept(']')) return []
-  const shape = reader.list(() => reader.number('a size'))
+  const shape = reader.list(size)
   reader.expect(']')
   if (shape.length > maximumRank) throw reader.fail(`more than ${maximumRank} dims`, at)
   // Eight bytes an element, and what is counted in bytes must stay exact.

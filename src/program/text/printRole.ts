@@ -2,7 +2,7 @@ import { arenaBytes, slotBytes } from '../accesses.ts'
 import { readInstructions } from '../columns.ts'
 import { roleRanks } from '../mesh.ts'
 import { assignSlots } from '../slots.ts'
-import type { BufferSpec, Instruction, Program, Role, Shard } from '../types.ts'
+import type { BufferSpec, Constant, Instruction, PackBlock, Program, Role, Shard } from '../types.ts'
 import { formatAction, instructionParts } from './instruction.ts'
 import { formatValue } from './operands.ts'
 import { printName } from './tokens.ts'
@@ -52,8 +52,8 @@ function printBuffers(role: Role, full: boolean): string[] {
     const entries = full ? (buffer.pack ?? []) : []
     return [
       `  buffer ${typed} ${kinds[index]!.padEnd(kindWidth)}  # ${note}${tensors}`,
-      ...entries.map(({ name, shape, offset, owned, sumOver }) => {
-        const type = `${printName(name)} [${shape.join(', ')}]`
+      ...entries.map(({ name, shape, offset, block, owned, sumOver }) => {
+        const type = `${printName(name)} [${shape.join(', ')}]${blockText(block)}`
         return `    at ${offset}: ${type}${owned ? ' owned' : ''}${sumText(sumOver)}`
       }),
     ]
@@ -74,6 +74,23 @@ function shardText(shard: Shard | undefined): string {
   return ` sharded over ${shard.axes.map(printName).join(', ')} in ${segments.join(', ')}`
 }
 
+/** Each dim, and behind it the axes that cut it. */
+function blockText(block: PackBlock | undefined): string {
+  if (block === undefined) return ''
+  const dims = block.shape.map((size, dim) => [size, ...(block.axes[dim] ?? []).map(printName)].join('/'))
+  return ` block [${dims.join(', ')}]`
+}
+
+function constantText(constant: Constant | undefined): string {
+  if (constant === undefined) return ''
+  if ('start' in constant) {
+    const { axes, step } = constant.start
+    return ` constant ${step} * place${axes.length === 0 ? '' : ` along ${axes.map(printName).join(', ')}`}`
+  }
+  const zeros = constant.isZero.map((axis) => `${printName(axis)}=0`)
+  return zeros.length === 0 ? ' constant' : ` constant ${zeros.join(', ')}`
+}
+
 function bufferKind({
   state,
   frozen,
@@ -84,11 +101,10 @@ function bufferKind({
   unsynced,
   windowed,
 }: BufferSpec): string {
-  const axes = constant?.isZero.map((axis) => `${printName(axis)}=0`).join(', ')
   const words = [
     ...(state === true ? [frozen === true ? ' state frozen' : ' state'] : []),
     ...(tier === 'host' ? [' host'] : []),
-    ...(axes === undefined ? [] : [axes === '' ? ' constant' : ` constant ${axes}`]),
+    constantText(constant),
     ...(windowed === true ? [' windowed'] : []),
     shardText(shard),
     sumText(sumOver),

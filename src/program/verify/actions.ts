@@ -11,7 +11,8 @@ type Done = Map<number, Map<number, Places>>
 
 /**
  * Every action of the method's set once, on every rank of its stage: ranks at one pipeline coordinate do the same
- * stages, and no other coordinate does them. A fused `FB` counts as F and as B.
+ * stages, and no other coordinate does them. A fused `FB` counts as F and as B. An action may be in parts, with
+ * communication between: then those of all micro-batches are, and each part is done once.
  */
 export function checkActions(context: VerifyContext): Finding[] {
   const { program, roles } = context
@@ -35,11 +36,13 @@ export function checkActions(context: VerifyContext): Finding[] {
     if (wanted.every(isDone) && isComplete(view, ownStages[index]!, method, program.work)) return
     const done = actionsOf(view)
     findings.push(...unknownActions(view, done, method, program.work))
-    for (const stage of wanted)
+    for (const stage of wanted) {
+      const parts = partsOf(view, done.get(stage))
       for (let microbatch = 0; microbatch < microbatches; microbatch++) {
         const places = done.get(stage)?.get(microbatch) ?? new Map()
-        findings.push(...checkSet(view, method, places, stage, microbatch))
+        findings.push(...checkSet(view, method, places, parts, stage, microbatch))
       }
+    }
   })
   for (let stage = 0; stage < stages; stage++) {
     const pipelines = [...(homes.get(stage) ?? [])]
@@ -115,6 +118,35 @@ function actionsOf(view: RoleView): Done {
   return done
 }
 
+/** Into how many parts each phase of a stage is cut: as many as any of its micro-batches has. */
+function partsOf(view: RoleView, byMicrobatch: ReadonlyMap<number, Places> | undefined): Map<string, number> {
+  const parts = new Map<string, number>()
+  for (const places of byMicrobatch?.values() ?? [])
+    for (const [phase, list] of places)
+      if (sameLabels(view, list)) parts.set(phase, Math.max(parts.get(phase) ?? 1, countParts(view, list)))
+  return parts
+}
+
+/** Different parts among the runs of an action: of other tasks, or on other buffers. */
+function countParts(view: RoleView, runs: readonly number[]): number {
+  if (runs.length === 1) return 1
+  const { code, values } = view
+  const keys = runs.map((run) => {
+    const at = code.start[run]!
+    let key = String(code.target[run])
+    for (let place = at + 2; place < at + 2 + 2 * code.operands[at + 1]!; place += 2)
+      key += ` ${values.buffer[code.operands[place]!]},${code.operands[place + 1]}`
+    return key
+  })
+  return new Set(keys).size
+}
+
+/** Whether none is of an `FB` where another is of a `B`. */
+function sameLabels(view: RoleView, runs: readonly number[]): boolean {
+  const label = (run: number): string | undefined => view.role.actions[view.actionOf(run)]?.phase
+  return runs.every((run) => label(run) === label(runs[0]!))
+}
+
 /** Actions that no step of this size and method has. */
 function unknownActions(
   view: RoleView,
@@ -146,6 +178,7 @@ function checkSet(
   view: RoleView,
   method: ScheduleMethod,
   places: Places,
+  parts: ReadonlyMap<string, number>,
   stage: number,
   microbatch: number,
 ): Finding[] {
@@ -153,11 +186,20 @@ function checkSet(
     ([phase]) => !method.optional.includes(phase) && !method.added.includes(phase),
   )
   // What is done once a step may be done in parts: that they cover the state once is for `state` to say.
-  const repeated = [...places].some(([phase, list]) => list.length > 1 && !isOncePerStep({ phase }))
-  const complete = method.sets.filter((set) => set.every((phase) => places.has(phase)))
+  const isRepeated = (phase: string, list: readonly number[]): boolean =>
+    !isOncePerStep({ phase }) &&
+    (list.length > (parts.get(phase) ?? 1) || countParts(view, list) < list.length || !sameLabels(view, list))
+  const isPartly = (phase: string): boolean =>
+    !isOncePerStep({ phase }) && countParts(view, places.get(phase) ?? []) < (parts.get(phase) ?? 0)
+  const repeated = [...places].some(([phase, list]) => isRepeated(phase, list))
+  const complete = method.sets.filter((set) => set.every((phase) => places.has(phase) && !isPartly(phase)))
   if (complete.some((set) => set.length === required.length) && !repeated) return []
   const missing = complete.length === 0
-  const found = [...places].map(([phase, list]) => (list.length > 1 ? `${list.length} x ${phase}` : phase))
+  const found = [...places].map(([phase, list]) => {
+    const wanted = isOncePerStep({ phase }) ? 1 : (parts.get(phase) ?? 1)
+    if (wanted > 1) return `${list.length} of ${wanted} parts of ${phase}`
+    return list.length > 1 ? `${list.length} x ${phase}` : phase
+  })
   const wanted = method.sets.map((set) => set.join(', ')).join(' or ')
   return [
     {

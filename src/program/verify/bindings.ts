@@ -16,6 +16,13 @@ interface Sharing {
   readonly gathers: ReadonlyMap<number, ReadonlyMap<string, ReadonlySet<string>>>
 }
 
+/** Runs of the first action of a stage and phase, and how many of each micro-batch's have come. */
+interface Model {
+  readonly microbatch: number
+  readonly parts: { readonly index: number; readonly sound: boolean }[]
+  readonly done: Map<number, number>
+}
+
 /**
  * Every run works on the values that its action and its task's names say: those of its own micro-batch, stage and
  * version. A program in which two are exchanged runs just as well, and trains another model.
@@ -53,16 +60,23 @@ function checkActionRuns(
 ): Finding[] {
   const { role } = view
   const findings: Finding[] = []
-  /** The first run of each stage and phase: the others differ from it in their micro-batch alone. */
-  const models = new Map<string, Map<number, { readonly index: number; readonly sound: boolean }>>()
+  /** The runs of the first action of each stage and phase: the others differ from them in their micro-batch alone. */
+  const models = new Map<string, Model>()
   for (const index of view.of('run')) {
     const task = context.program.tasks[view.code.target[index]!]
-    const action = role.actions[view.actionOf(index)]
+    const number = view.actionOf(index)
+    const action = role.actions[number]
     if (task?.kind !== 'graph' || action === undefined || isOncePerStep(action)) continue
-    const byStage =
-      models.get(action.phase) ?? new Map<number, { readonly index: number; readonly sound: boolean }>()
-    models.set(action.phase, byStage)
-    const model = byStage.get(action.stage)
+    const key = `${action.phase} ${action.stage}`
+    const known = models.get(key) ?? {
+      microbatch: action.microbatch,
+      parts: [],
+      done: new Map<number, number>(),
+    }
+    models.set(key, known)
+    const part = known.done.get(action.microbatch) ?? 0
+    known.done.set(action.microbatch, part + 1)
+    const model = known.microbatch === action.microbatch ? undefined : known.parts[part]
     if (model?.sound === true && isAlike(view, model.index, index, action)) continue
     const instruction = view.instruction(index) as Run
     const modelTask = model === undefined ? instruction.task : view.code.target[model.index]!
@@ -78,10 +92,11 @@ function checkActionRuns(
       for (const [at, rule] of [...rules.reads, ...rules.writes].entries())
         checkOperand(role, operands[at]!, rule, action, complain)
       const isShared = sharing.stages.get(instruction.task)!.size > 1
-      for (const message of packMismatches(role, task, instruction, isShared))
+      const submesh = context.program.mesh.submeshes[role.pipeline] ?? []
+      for (const message of packMismatches(role, submesh, task, instruction, isShared))
         complain('BINDING_TENSOR', message, 'put every tensor where its pack has it')
     })
-    if (model === undefined) byStage.set(action.stage, { index, sound: found.length === 0 })
+    if (known.microbatch === action.microbatch) known.parts.push({ index, sound: found.length === 0 })
     findings.push(...found)
   }
   return findings

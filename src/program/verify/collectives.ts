@@ -1,7 +1,7 @@
 import { operandBytes, operandRows, overlap } from '../accesses.ts'
 import { coordinatesOf, groupSize } from '../mesh.ts'
 import { formatOperand } from '../text/operands.ts'
-import type { BufferSpec, CollectiveOperation, CollectivePart, Operand, Role } from '../types.ts'
+import type { BufferSpec, CollectiveOperation, CollectivePart, Operand, ProgramMesh, Role } from '../types.ts'
 import { type Finding, type InstructionPlace, mergeAlike, rankList, type VerifyContext } from './finding.ts'
 import { heldRegion } from './packs.ts'
 
@@ -59,7 +59,7 @@ export function checkCollectives({ program, ranks }: VerifyContext): Finding[] {
         place: { role: view.index, instruction: index, rank },
         bytes: parts.reduce((sum, { source }) => sum + operandBytes(view.role, source), 0),
         what: `${operation}${reduce === undefined ? '' : ` ${reduce}`}${details.join('')} of ${dtypes.join(', ')}`,
-        value: parts.map(({ source }) => sharedName(view.role, source)).join(' and '),
+        value: parts.map(({ source }) => sharedName(program.mesh, view.role, source)).join(' and '),
       })
     }
   return mergeAlike([...findings, ...[...meetings.values()].flatMap(checkMeeting)])
@@ -155,14 +155,15 @@ function checkMeeting({ id, expected, members }: Meeting): Finding[] {
 }
 
 /** Of a pack, the tensors and how far in they lie; of anything else the operand's own name. */
-function sharedName(role: Role, operand: Operand): string {
+function sharedName({ submeshes }: ProgramMesh, role: Role, operand: Operand): string {
   const buffer = bufferOf(role, operand)
   if (buffer?.pack === undefined) return formatOperand(role, operand)
   const rows = operandRows(role, operand)
+  const submesh = submeshes[role.pipeline] ?? []
   return buffer.pack
-    .filter((entry) => overlap(heldRegion(buffer, entry), rows))
+    .filter((entry) => overlap(heldRegion(buffer, entry, submesh), rows))
     .map((entry) => {
-      const at = heldRegion(buffer, entry).start - rows.start
+      const at = heldRegion(buffer, entry, submesh).start - rows.start
       return at === 0 ? entry.name : `${entry.name} at ${at}`
     })
     .join(', ')

@@ -2,7 +2,9 @@ import { roleRanks } from '../mesh.ts'
 import type { Program } from '../types.ts'
 import { checkActions } from './actions.ts'
 import { checkBindings } from './bindings.ts'
+import { checkBlocks } from './blocks.ts'
 import { checkCollectives } from './collectives.ts'
+import { checkCopies, hasCopies } from './copies.ts'
 import { checkBufferedDeadlock, checkDeadlock, checkOneQueue } from './deadlock.ts'
 import type { Finding, VerifyContext } from './finding.ts'
 import { checkLifetimes } from './lifetimes.ts'
@@ -35,6 +37,11 @@ export const invariants: readonly Invariant[] = [
     name: 'roles',
     promise: 'every rank follows exactly one role',
     check: checkRoles,
+  },
+  {
+    name: 'blocks',
+    promise: 'blocks of a tensor lie along axes of the mesh, and together are the whole of it',
+    check: checkBlocks,
   },
   {
     name: 'types',
@@ -110,6 +117,13 @@ export const invariants: readonly Invariant[] = [
     promise: 'what is gathered of shards is what was dealt out, segment by segment, of this step',
     check: checkShards,
     after: ['matching'],
+  },
+  {
+    name: 'copies',
+    promise: 'ranks that hold the same elements of a tensor make them of the same values, and add no copies',
+    check: checkCopies,
+    asked: hasCopies,
+    after: ['types', 'blocks', 'matching'],
   },
   {
     name: 'norm',

@@ -13,7 +13,7 @@ export interface Crossing {
 }
 
 const crossing = /^x(\d{1,9})((?:\.\d+)?)$/
-const local = /^([hrk])(\d+)$/
+const local = /^([hrkt])(\d+)$/
 
 export function crossingOf(name: string): Crossing | undefined {
   const match = crossing.exec(name)
@@ -30,31 +30,38 @@ export function cotangentOf(name: string): string | undefined {
 }
 
 /**
- * Buffer of a residual `r3`, of what a recomputation takes, `h3`, or of what a backward for inputs keeps, `k3`, of a
- * stage: `r1.3`.
+ * Buffer of a residual `r3`, of what a recomputation takes, `h3`, of what a backward for inputs keeps, `k3`, or of what
+ * crosses between parts of an action, `t3`, of a stage: `r1.3`.
  */
 export function localBuffer(name: string, stage: number): string | undefined {
   const match = local.exec(name)
   return match === null ? undefined : `${match[1]}${stage}.${match[2]}`
 }
 
-/** Buffer of a state (`w`, `m`, …) or of the gradients (`g`) of a stage: `w1`. */
-export function stageBuffer(name: string, stage: number): string {
-  return `${name}${stage}`
+/** Buffer of a state (`w`, `m`, …) or of the gradients (`g`) of a pack: `w1`, or `w1.2` of the third that stage 1 has. */
+export function packBuffer(base: string, home: string): string {
+  return `${base}${home}`
 }
 
-/** `w1` as `w` and 1; undefined for names without a stage. */
-export function splitStageBuffer(
+/** `w1` as `w` and home 1, `w1.2` as `w` and home 1.2, both of stage 1; undefined for other names. */
+export function splitPackBuffer(
   name: string,
-): { readonly base: string; readonly stage: number } | undefined {
-  const match = /^([A-Za-z]+)(\d{1,9})$/.exec(name)
-  return match === null ? undefined : { base: match[1]!, stage: Number(match[2]) }
+): { readonly base: string; readonly home: string; readonly stage: number } | undefined {
+  const match = /^([A-Za-z]+)((\d{1,9})(?:\.\d{1,9})?)$/.exec(name)
+  return match === null ? undefined : { base: match[1]!, home: match[2]!, stage: Number(match[3]) }
 }
 
 /** The parameter that an output of a graph is a gradient of, as a whole or as rows. */
 export function gradientOf(output: string): string | undefined {
   const match = /^g\.(.+?)(?:\.rows\d+)?$/.exec(output)
   return match?.[1]
+}
+
+/** `h.1.mlp` as `h.*.mlp`: alike for parameters of the same kind; a name without a number as it is. */
+export function withoutBlock(name: string): string {
+  const parts = name.split('.')
+  const number = parts.findIndex((part) => /^\d{1,9}$/.test(part))
+  return number < 0 ? name : parts.with(number, '*').join('.')
 }
 
 /**
@@ -93,7 +100,7 @@ export function bufferKind({
   readonly state?: boolean
   readonly pack?: unknown
 }): BufferKind {
-  const base = splitStageBuffer(name)?.base
+  const base = splitPackBuffer(name)?.base
   if (state === true) return base === packBases.parameters ? 'parameters' : 'optimizerState'
   const isPack = pack !== undefined
   if (base === packBases.gathered || (base === packBases.copyShard && isPack)) return 'gatheredParameters'
@@ -105,5 +112,5 @@ export function bufferKind({
     return 'gradients'
   if (/^[hrk]\d+\.\d+$/.test(name)) return 'residuals'
   if (cotangentOf(name) !== undefined) return 'cotangents'
-  return crossingOf(name) === undefined ? 'other' : 'activations'
+  return crossingOf(name) === undefined && !/^t\d+\.\d+$/.test(name) ? 'other' : 'activations'
 }

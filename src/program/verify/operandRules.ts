@@ -8,7 +8,7 @@ import {
   crossingOf,
   gradientOf,
   localBuffer,
-  stageBuffer,
+  packBuffer,
 } from './naming.ts'
 
 /** What an operand of a run must be. */
@@ -26,12 +26,12 @@ export interface OperandRule {
   readonly inParts?: true
 }
 
-/** Where the parameters of a role's stages are. */
+/** Where the parameters of a role's stages are: in which packs, by their homes. */
 export interface Homes {
-  /** Stage whose pack has a parameter that is of no block and not in the pack of the run's own stage. */
-  readonly of: (parameter: string) => number | undefined
-  /** Whether the rank has but a shard of the stage's pack, so that windows of actions work on copies made whole. */
-  readonly isSharded: (stage: number) => boolean
+  /** Packs that may have a parameter, as far as a task that stages share tells it by name. At least one. */
+  readonly of: (parameter: string) => readonly string[]
+  /** Whether the rank has but a shard of the pack, so that windows of actions work on copies made whole. */
+  readonly isSharded: (home: string) => boolean
 }
 
 export interface TaskRules {
@@ -58,11 +58,11 @@ export function actionRules(
   }
 }
 
-/** The one stage whose pack has all of the parameters, or the run's own. */
-function homeOf(parameters: readonly string[], stage: number, homes: Homes): number {
-  const found = new Set(parameters.map((name) => homes.of(name) ?? stage))
-  const [home] = found
-  return found.size === 1 ? home! : stage
+/** The packs that may have all of the parameters; where none has, those of the first. */
+function homesOfAll(parameters: readonly string[], homes: Homes): readonly string[] {
+  const [first = [], ...others] = parameters.map((name) => homes.of(name))
+  const common = first.filter((home) => others.every((one) => one.includes(home)))
+  return common.length > 0 ? common : first
 }
 
 function readRule(
@@ -75,20 +75,15 @@ function readRule(
 ): OperandRule {
   if (port.kind === 'pack') {
     const parameters = port.entries.map(({ input }) => task.graph.inputs[input]!.name)
-    const home = homeOf(parameters, names.stage, homes)
-    return homes.isSharded(home)
-      ? {
-          what: 'parameters',
-          buffers: [stageBuffer(packBases.gathered, home)],
-          index: 'window',
-          inParts: true,
-        }
-      : {
-          what: 'parameters',
-          buffers: [stageBuffer(packBases.parameters, home)],
-          index: 'version',
-          inParts: true,
-        }
+    const found = homesOfAll(parameters, homes)
+    const isSharded = found.some(homes.isSharded)
+    const base = isSharded ? packBases.gathered : packBases.parameters
+    return {
+      what: 'parameters',
+      buffers: found.map((home) => packBuffer(base, home)),
+      index: isSharded ? 'window' : 'version',
+      inParts: true,
+    }
   }
   const rule = port.kind === 'tensor' ? inputRule(task.graph.inputs[port.input]!, names) : undefined
   const ids = idsNames(task, index, gathers)
@@ -104,7 +99,7 @@ function inputRule({ name, kind }: GraphInput, names: CrossingNames): OperandRul
       return { what: name, buffers: [name], index: 'none' }
     case 'parameter':
     case 'state':
-      return { what: name, buffers: [stageBuffer(name, names.stage)], index: 'version' }
+      return { what: name, buffers: [packBuffer(name, String(names.stage))], index: 'version' }
     case 'data':
     case 'activation':
     case 'cotangent':
@@ -116,15 +111,15 @@ function writeRule(graph: Graph, port: WritePort, names: CrossingNames, homes: H
   if (port.kind === 'pack') {
     const outputs = [...port.entries.map(({ output }) => output), ...port.rows.map(({ values }) => values)]
     const parameters = outputs.map((output) => gradientOf(graph.outputs[output]!.name) ?? '')
-    const home = homeOf(parameters, names.stage, homes)
-    return homes.isSharded(home)
-      ? {
-          what: 'gradients',
-          buffers: [stageBuffer(packBases.windowGradients, home)],
-          index: 'window',
-          inParts: true,
-        }
-      : { what: 'gradients', buffers: [stageBuffer(packBases.gradients, home)], index: 'none', inParts: true }
+    const found = homesOfAll(parameters, homes)
+    const isSharded = found.some(homes.isSharded)
+    const base = isSharded ? packBases.windowGradients : packBases.gradients
+    return {
+      what: 'gradients',
+      buffers: found.map((home) => packBuffer(base, home)),
+      index: isSharded ? 'window' : 'none',
+      inParts: true,
+    }
   }
   const { name } = graph.outputs[port.output]!
   const moves = localBuffer(name, 0) ?? crossingOf(cotangentOf(name) ?? name)

@@ -3,7 +3,7 @@ import { packBases } from '../packNames.ts'
 import type { BufferSpec } from '../types.ts'
 import type { Finding, InstructionPlace, RoleView, VerifyContext } from './finding.ts'
 import { findingAt } from './findingAt.ts'
-import { splitStageBuffer } from './naming.ts'
+import { splitPackBuffer } from './naming.ts'
 
 /** What a step gives beside its state, where it makes it. */
 const results: readonly string[] = ['loss', 'gradientNorm']
@@ -132,5 +132,5 @@ function givenPlaces(
 
 /** Gradients of a stage's parameters. */
 export function isGradients({ name, state, pack }: BufferSpec): boolean {
-  return pack !== undefined && state !== true && splitStageBuffer(name)?.base === packBases.gradients
+  return pack !== undefined && state !== true && splitPackBuffer(name)?.base === packBases.gradients
 }

@@ -1,10 +1,11 @@
 import { elementCount } from '../../graph/index.ts'
 import { operandRows, overlap } from '../accesses.ts'
 import { isPackBase, packBases } from '../packNames.ts'
-import type { BufferSpec, GraphTask, Operand, PackEntry, Region, Role } from '../types.ts'
+import { localElements } from '../shards.ts'
+import type { BufferSpec, GraphTask, MeshAxis, Operand, PackEntry, Region, Role } from '../types.ts'
 import type { Finding, RoleView, VerifyContext } from './finding.ts'
 import type { Run } from './findingAt.ts'
-import { blockShift, gradientOf, splitStageBuffer, stageBuffer } from './naming.ts'
+import { blockShift, gradientOf, packBuffer, splitPackBuffer, withoutBlock } from './naming.ts'
 import type { Homes } from './operandRules.ts'
 
 /** A tensor of a task's graph and where in a pack it lies. */
@@ -18,7 +19,13 @@ interface Placed {
  * What is wrong with the places that a run's task takes parameters from and puts gradients to: each is the entry of its
  * name. Where stages share the task, names differ by the number of their blocks, by as much for all.
  */
-export function packMismatches(role: Role, task: GraphTask, run: Run, isShared: boolean): string[] {
+export function packMismatches(
+  role: Role,
+  submesh: readonly MeshAxis[],
+  task: GraphTask,
+  run: Run,
+  isShared: boolean,
+): string[] {
   const problems: string[] = []
   let shift: number | undefined = isShared ? undefined : 0
   const place = (operand: Operand, tensors: readonly Placed[]): void => {
@@ -27,7 +34,7 @@ export function packMismatches(role: Role, task: GraphTask, run: Run, isShared: 
     for (const { name, offset: inOperand, elements } of tensors) {
       const offset = start + inOperand
       const entry = buffer?.pack?.find((candidate) => candidate.offset === offset)
-      if (entry === undefined || elementCount(entry.shape) !== elements) {
+      if (entry === undefined || localElements(entry, submesh) !== elements) {
         problems.push(
           `has ${name} at element ${offset} of ${buffer?.name}, where no tensor of its size begins`,
         )
@@ -85,22 +92,36 @@ export function packMismatches(role: Role, task: GraphTask, run: Run, isShared: 
 }
 
 /**
- * Where a stage finds parameters that another stage of its actor keeps: an actor has one copy. Of a block's parameters
- * nothing is said, for a task that stages share has the block of one of them in its names.
+ * Where a stage finds parameters: in its own packs, or where another stage of its actor keeps them, for an actor has one
+ * copy. A task that stages share has the block of one of them in its names, so that a block's parameter may be in any pack
+ * of the stage that has one of the same kind.
  */
 export function homesOf({ buffers }: Role, stage: number): Homes {
-  const homes = new Map<string, number>()
-  for (const { name, pack } of buffers) {
-    const at = splitStageBuffer(name)
-    if (at?.base === packBases.parameters && at.stage !== stage)
-      for (const entry of pack ?? []) homes.set(entry.name, at.stage)
+  const others = new Map<string, string>()
+  const own: { readonly home: string; readonly names: ReadonlySet<string>; readonly kinds: Set<string> }[] =
+    []
+  for (const { name, pack = [] } of buffers) {
+    const at = splitPackBuffer(name)
+    if (at?.base !== packBases.parameters) continue
+    if (at.stage !== stage) for (const entry of pack) others.set(entry.name, at.home)
+    else {
+      const names = new Set(pack.map((entry) => entry.name))
+      own.push({ home: at.home, names, kinds: new Set([...names].map(withoutBlock)) })
+    }
   }
-  const own = buffers.find(({ name }) => name === stageBuffer(packBases.parameters, stage))?.pack ?? []
-  for (const { name } of own) homes.delete(name)
   const sharded = new Set(buffers.flatMap(({ name, shard }) => (shard === undefined ? [] : [name])))
+  const first = [own[0]?.home ?? String(stage)]
   return {
-    of: (parameter) => (blockShift(parameter, parameter) === 'any' ? homes.get(parameter) : undefined),
-    isSharded: (of) => sharded.has(stageBuffer(packBases.parameters, of)),
+    of: (parameter) => {
+      const exact = own.filter(({ names }) => names.has(parameter))
+      if (exact.length > 0) return exact.map(({ home }) => home)
+      const kind = withoutBlock(parameter)
+      const other = kind === parameter ? others.get(parameter) : undefined
+      if (other !== undefined) return [other]
+      const alike = own.filter(({ kinds }) => kind !== parameter && kinds.has(kind))
+      return alike.length > 0 ? alike.map(({ home }) => home) : first
+    },
+    isSharded: (home) => sharded.has(packBuffer(packBases.parameters, home)),
   }
 }
 
@@ -108,9 +129,9 @@ export function homesOf({ buffers }: Role, stage: number): Homes {
 export function checkPackLayouts({ roles }: VerifyContext): Finding[] {
   return roles.flatMap(({ role, ranks }) =>
     role.buffers.flatMap((buffer): Finding[] => {
-      const at = splitStageBuffer(buffer.name)
+      const at = splitPackBuffer(buffer.name)
       const parameters = role.buffers.find(
-        ({ name, pack }) => name === `${packBases.parameters}${at?.stage}` && pack !== undefined,
+        ({ name, pack }) => pack !== undefined && name === packBuffer(packBases.parameters, at?.home ?? ''),
       )
       if (at === undefined || parameters === undefined || buffer.pack === undefined) return []
       const states = buffer.state === true || at.base === packBases.gradients
@@ -132,7 +153,7 @@ export function checkPackLayouts({ roles }: VerifyContext): Finding[] {
         {
           code: 'PACK_LAYOUT',
           message: `${buffer.name} of ${role.name} has ${what}, unlike ${parameters.name}`,
-          fix: 'list the tensors of both in one order, with the same shapes, offsets and owners',
+          fix: 'list the tensors of both in one order, with the same shapes, blocks, offsets and owners',
           ranks,
           places: [],
         },
@@ -150,6 +171,7 @@ function isSame(base: string, entry: PackEntry, parameter: PackEntry | undefined
   if (parameter === undefined || entry.offset !== parameter.offset || entry.owned !== parameter.owned)
     return false
   if (entry.shape.join() !== parameter.shape.join()) return false
+  if (JSON.stringify(entry.block) !== JSON.stringify(parameter.block)) return false
   if (isPackBase(base)) return entry.name === parameter.name
   const prefix = entry.name.endsWith(`.${parameter.name}`)
     ? entry.name.slice(0, -parameter.name.length - 1)
@@ -212,13 +234,18 @@ function checkOneOwner({ roles }: VerifyContext): Finding[] {
   })
 }
 
-export function entryRegion({ offset, shape }: PackEntry): Region {
-  return { start: offset, end: offset + elementCount(shape) }
+/** Where a pack has a tensor, or the rank's block of it. */
+export function entryRegion(entry: PackEntry, submesh: readonly MeshAxis[]): Region {
+  return { start: entry.offset, end: entry.offset + localElements(entry, submesh) }
 }
 
 /** The elements of its own in which a rank has something of an entry: all of it, or its block of the entry's segment. */
-export function heldRegion({ shape, shard }: BufferSpec, entry: PackEntry): Region {
-  const region = entryRegion(entry)
+export function heldRegion(
+  { shape, shard }: BufferSpec,
+  entry: PackEntry,
+  submesh: readonly MeshAxis[],
+): Region {
+  const region = entryRegion(entry, submesh)
   if (shard === undefined) return region
   const segments = localSegments({ shape, shard })
   const index = shard.segments.findIndex(({ start, end }) => start <= region.start && region.end <= end)

@@ -5,6 +5,7 @@ import type {
   GraphTask,
   Instruction,
   KernelTask,
+  MeshAxis,
   MissingTask,
   Operand,
   ReadPort,
@@ -15,6 +16,7 @@ import type {
   WritePort,
 } from '../types.ts'
 import type { Finding, RoleView, VerifyContext } from './finding.ts'
+import { entryRegion } from './packs.ts'
 
 type Run = Extract<Instruction, { kind: 'run' }>
 
@@ -24,6 +26,7 @@ export function checkTypes(context: VerifyContext): Finding[] {
     // Runs on the same buffers differ in nothing that has a type.
     const sound = new Set<string>()
     const alike = new Map<number, number>()
+    const submesh = context.program.mesh.submeshes[view.role.pipeline] ?? []
     return [...view.of('run')].flatMap((index): Finding[] => {
       const model = alike.get(view.code.target[index]!)
       if (model !== undefined && sameTypes(view, model, index)) return []
@@ -38,7 +41,7 @@ export function checkTypes(context: VerifyContext): Finding[] {
         task === undefined
           ? `task ${instruction.task} is not declared`
           : task.kind === 'graph'
-            ? graphMismatch(view.role, task, instruction)
+            ? graphMismatch(view.role, submesh, task, instruction)
             : task.kind === 'missing'
               ? missingMismatch(view.role, task, instruction)
               : kernelMismatch(view.role, task, instruction)
@@ -83,7 +86,12 @@ function typeKey({ values }: Role, { task, reads, writes }: Run): string {
   return key
 }
 
-function graphMismatch(role: Role, task: GraphTask, run: Run): string | undefined {
+function graphMismatch(
+  role: Role,
+  submesh: readonly MeshAxis[],
+  task: GraphTask,
+  run: Run,
+): string | undefined {
   const counts = countMismatch(task.name, run, task.reads.length, task.writes.length)
   if (counts !== undefined) return counts
   for (const [index, port] of task.reads.entries()) {
@@ -95,7 +103,7 @@ function graphMismatch(role: Role, task: GraphTask, run: Run): string | undefine
     const message =
       portMismatch(role, write, writeTypes(task, port)) ??
       rowsMismatch(role, task, run, port) ??
-      partlySet(role, task, write, port)
+      partlySet(role, submesh, task, write, port)
     if (message !== undefined) return `${task.name} ${message}`
   }
   return undefined
@@ -222,7 +230,13 @@ function idsOf(
 }
 
 /** In mode `set`, what a pack write leaves alone would keep whatever was in its slot. */
-function partlySet(role: Role, task: GraphTask, write: Write, port: WritePort): string | undefined {
+function partlySet(
+  role: Role,
+  submesh: readonly MeshAxis[],
+  task: GraphTask,
+  write: Write,
+  port: WritePort,
+): string | undefined {
   if (port.kind === 'tensor' || write.mode === 'add') return undefined
   const covered: Region[] = [
     ...port.entries.map(({ output, offset }) => ({
@@ -236,9 +250,7 @@ function partlySet(role: Role, task: GraphTask, write: Write, port: WritePort): 
   const { start, end } = operandRange(role, write)
   const entries = role.buffers[role.values[write.value]?.buffer ?? -1]?.pack
   // Between the tensors of a buffer there may be padding.
-  const needed = entries?.map(
-    ({ offset, shape }): Region => ({ start: offset, end: offset + elementCount(shape) }),
-  ) ?? [{ start, end }]
+  const needed = entries?.map((entry) => entryRegion(entry, submesh)) ?? [{ start, end }]
   for (const part of needed) {
     const inside = { start: Math.max(part.start, start) - start, end: Math.min(part.end, end) - start }
     const gap = inside.start < inside.end ? firstGap(covered, inside) : undefined

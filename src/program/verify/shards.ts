@@ -4,8 +4,8 @@ import { formatOperand } from '../text/operands.ts'
 import type { BufferSpec, Operand, Region, Role } from '../types.ts'
 import type { Finding, VerifyContext } from './finding.ts'
 import { findingAt } from './findingAt.ts'
-import { splitStageBuffer } from './naming.ts'
-import { localSegments } from './packs.ts'
+import { splitPackBuffer } from './naming.ts'
+import { entryRegion, localSegments } from './packs.ts'
 
 /** One end of a part of a collective between packs. */
 interface End {
@@ -66,9 +66,9 @@ function checkDealt({ program }: VerifyContext, role: Role, ranks: readonly numb
       reached = end
       return follows
     })
-    const isHeld = pack.every(({ offset, shape: own }) => {
-      const end = offset + own.reduce((product, size) => product * size, 1)
-      return shard.segments.some((segment) => segment.start <= offset && end <= segment.end)
+    const isHeld = pack.every((entry) => {
+      const { start, end } = entryRegion(entry, submesh)
+      return shard.segments.some((segment) => segment.start <= start && end <= segment.end)
     })
     if (isCut && isHeld && shape.length === 1 && shape[0]! * count === reached) return []
     return [
@@ -90,8 +90,8 @@ function endOf(role: Role, operand: Operand): End | undefined {
 
 function dealtOtherwise(small: End, large: End, axes: readonly string[]): string | undefined {
   const [part, whole] = [small.buffer, large.buffer]
-  const stages = [part, whole].map(({ name }) => splitStageBuffer(name)?.stage)
-  if (stages[0] !== stages[1]) return `takes ${part.name} and ${whole.name} for one`
+  const homes = [part, whole].map(({ name }) => splitPackBuffer(name)?.home)
+  if (homes[0] !== homes[1]) return `takes ${part.name} and ${whole.name} for one`
   const wanted = [...(whole.shard?.axes ?? []), ...axes]
   if (part.shard === undefined || part.shard.axes.join() !== wanted.join())
     return `goes between ${whole.name} and ${part.name}, which is not dealt out over ${axes.join(', ')}`
@@ -110,7 +110,7 @@ function dealtOtherwise(small: End, large: End, axes: readonly string[]): string
 
 /** What gathered parameters are made of: the state as the step finds it, or what was gathered of that. */
 function staleness(role: Role, small: End, large: End): string[] {
-  const bases = [small, large].map(({ buffer }) => splitStageBuffer(buffer.name)?.base ?? '')
+  const bases = [small, large].map(({ buffer }) => splitPackBuffer(buffer.name)?.base ?? '')
   const { parameters, copyShard, gathered } = packBases
   const isParameters =
     (bases[0] === parameters || bases[0] === copyShard) && (bases[1] === gathered || bases[1] === copyShard)

@@ -1,15 +1,18 @@
-import { firstGap, isInPlace, operandRows, overlap, type ValueAccess, valueAccesses } from '../accesses.ts'
+import { isInPlace, operandRows, overlap, type ValueAccess } from '../accesses.ts'
 import { columnAccess, columnKinds, visitColumnAccesses } from '../columnAccesses.ts'
 import { isReplicaAxis } from '../mesh.ts'
 import { formatInstruction } from '../text/instruction.ts'
 import { formatValue } from '../text/operands.ts'
-import type { CollectivePart, Group, Instruction, Operand, Program, Region, Role } from '../types.ts'
+import type { CollectivePart, Instruction, MeshAxis, Operand, Program, Region, Role } from '../types.ts'
 import { actionOf, type Finding, type RoleView, type VerifyContext } from './finding.ts'
 import { heldRegion } from './packs.ts'
+import { isAllAdded, isSameSpan, type Reduced, remainder, type Span, wideAxes } from './sumGroups.ts'
 
 /** Rows of a value that are terms of a sum over a group, until they are added. */
 interface Term extends Region {
   readonly group: string
+  /** That group's axes along which there are several ranks. */
+  readonly span: Span
   /** What the rows are, for a person. */
   readonly what: string
 }
@@ -26,11 +29,13 @@ export function checkSums(context: VerifyContext): Finding[] {
 function walk({ program }: VerifyContext, view: RoleView): Finding[] {
   const { role } = view
   const findings: Finding[] = []
-  const added = new Map<number, Region[]>()
+  const { mesh } = program
+  const submesh = mesh.submeshes[role.pipeline] ?? []
+  const added = new Map<number, Reduced[]>()
   const read = new Map<number, Region[]>()
   /** Rows of a value that got a term, and by which instruction last. */
   const given = new Map<number, { readonly rows: Region[]; last: number }>()
-  const termsByBuffer = role.buffers.map((_, buffer) => termsOf(role, buffer))
+  const termsByBuffer = role.buffers.map((_, buffer) => termsOf(program, role, buffer))
   const terms = (value: number): readonly Term[] => termsByBuffer[role.values[value]?.buffer ?? -1] ?? []
   const report = (code: string, index: number, message: string, fix: string): void => {
     findings.push({
@@ -41,6 +46,19 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
       ranks: view.ranks,
       places: [{ role: view.index, instruction: index }],
     })
+  }
+  /** Whether a collective that reduces nothing leaves terms as terms: along axes that the sum does not go, said so. */
+  const passesOn = (
+    term: Term,
+    part: CollectivePart,
+    over: Span | undefined,
+    before: readonly Reduced[],
+  ): boolean => {
+    if (over === undefined || over.axes.some((axis) => term.span.axes.includes(axis))) return false
+    if (before.some(({ axes }) => axes.length > 0)) return false
+    if (isInPlace(part)) return true
+    const said = termsAt(role, part.result, term.what, termsByBuffer)
+    return said.every((span) => isSameSpan(mesh, span, term.span))
   }
   const { code, values } = view
   // Of values that are no terms, which most are, a whole read is a mark until there is something to hold it against.
@@ -53,7 +71,7 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
   let index = 0
   let instruction: Extract<Instruction, { kind: 'collective' }> | undefined
   const check = (access: SumAccess): void => {
-    const { value, part } = access
+    const { value, part, moved } = access
     const rows = operandRows(role, access)
     if (wasRead[value] === 1) {
       wasRead[value] = 0
@@ -64,7 +82,7 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
       part !== undefined &&
       instruction !== undefined &&
       isHeld(program, instruction) &&
-      isPartlyWhole(role, value, rows)
+      isPartlyWhole(role, submesh, value, rows)
     )
       report(
         'SUM_WHOLE',
@@ -89,15 +107,20 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
       if (!overlap(term, rows)) continue
       const shared = { start: Math.max(term.start, rows.start), end: Math.min(term.end, rows.end) }
       const name = (): string => `${term.what} of ${formatValue(role, value)}`
-      const isAdded = done.some((region) => overlap(region, shared))
+      const before = done.filter((region) => overlap(region, shared))
+      const over = instruction === undefined ? undefined : program.groups[instruction.group]
       if (part !== undefined && instruction !== undefined) {
-        const over = program.groups[instruction.group]
-        const rest = remainder(program, term.group, over)
-        const left = isInPlace(part) ? [undefined] : termsAt(role, part.result, term.what, termsByBuffer)
+        const isTwice = before.some(
+          ({ inPlace, axes }) => !inPlace || axes.some((axis) => over?.axes.includes(axis)),
+        )
+        const added = new Set(isTwice ? [] : before.flatMap(({ axes }) => axes))
+        const left = { ...term.span, axes: term.span.axes.filter((axis) => !added.has(axis)) }
+        const rest = over === undefined ? undefined : remainder(mesh, left, over)
+        const said = isInPlace(part) ? undefined : termsAt(role, part.result, term.what, termsByBuffer)
         if (
           instruction.reduce !== 'sum' ||
-          rest === 'none' ||
-          left.some((group) => !isSameGroup(program, group, rest))
+          rest === undefined ||
+          said?.some((span) => !isSameSpan(mesh, span, rest)) === true
         )
           report(
             'SUM_GROUP',
@@ -105,16 +128,18 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
             `takes the ${instruction.reduce} of ${name()} over ${over?.name ?? '?'}, though its terms lie on ${term.group}`,
             `add it over ${term.group}`,
           )
-        if (isAdded) report('SUM_TWICE', index, `adds ${name()} a second time`, 'add it once')
-      } else if (access.kind === 'read') {
-        if (!isUnsynced(role, value) && firstGap(done, shared) !== undefined)
+        if (isTwice) report('SUM_TWICE', index, `adds ${name()} a second time`, 'add it once')
+      } else if (moved !== undefined && passesOn(term, moved, over, before)) {
+        added.set(value, [...done, { ...rows, axes: [], inPlace: isInPlace(moved) }])
+      } else if (access.kind === 'read' || moved !== undefined) {
+        if (!isUnsynced(role, value) && !isAllAdded(done, term.span.axes, shared, true))
           report(
             'SUM_MISSING',
             index,
             `reads ${name()} before its terms are added over ${term.group}`,
             `add it over ${term.group} first`,
           )
-      } else if (isAdded)
+      } else if (before.length > 0)
         report(
           'SUM_LATE',
           index,
@@ -122,7 +147,11 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
           'move it before the all-reduce',
         )
     }
-    if (part !== undefined) added.set(value, [...done, rows])
+    if (part !== undefined)
+      added.set(value, [
+        ...done,
+        { ...rows, axes: program.groups[instruction!.group]?.axes ?? [], inPlace: isInPlace(part) },
+      ])
     else if (access.kind !== 'read' && terms(value).length > 0) {
       const known = given.get(value) ?? { rows: [], last: index }
       given.set(value, known)
@@ -152,7 +181,7 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
   for (const [value, { rows, last }] of given) {
     const done = added.get(value) ?? []
     const lost = terms(value).find(
-      (term) => rows.some((one) => overlap(one, term)) && firstGap(done, term) !== undefined,
+      (term) => rows.some((one) => overlap(one, term)) && !isAllAdded(done, term.span.axes, term, false),
     )
     // Where it was read before that, this has been said.
     if (lost !== undefined && !isUnsynced(role, value) && !read.get(value)?.some((one) => overlap(one, lost)))
@@ -172,67 +201,41 @@ const accessKinds = ['read', 'write', 'update'] as const
 interface SumAccess extends ValueAccess {
   /** Where it is what a reduction adds up. */
   readonly part?: CollectivePart
+  /** Where it is what a collective that reduces nothing takes elsewhere. */
+  readonly moved?: CollectivePart
 }
 
-/** What a reduction adds up is one access; otherwise as for any instruction. */
-function sumAccesses(instruction: Instruction): readonly SumAccess[] {
-  if (instruction.kind !== 'collective' || instruction.reduce === undefined) return valueAccesses(instruction)
-  return instruction.parts.flatMap((part): SumAccess[] => {
-    const source: SumAccess = { ...part.source, kind: 'update', part }
-    if (isInPlace(part)) return [source]
+/** What a collective takes of others is one access of its own; otherwise as for any instruction. */
+function sumAccesses({ reduce, parts }: Extract<Instruction, { kind: 'collective' }>): readonly SumAccess[] {
+  return parts.flatMap((part): SumAccess[] => {
+    const isIn = isInPlace(part)
+    const source: SumAccess =
+      reduce === undefined
+        ? { ...part.source, kind: isIn ? 'update' : 'read', moved: part }
+        : { ...part.source, kind: 'update', part }
+    if (isIn) return [source]
     const { mode, ...result } = part.result
     return [source, { ...result, kind: mode === 'add' ? 'update' : 'write' }]
   })
 }
 
-/** Groups that the rows of a result are said to be terms over, as far as they are of `what`; undefined: they are whole. */
+/** What the rows of a result are said to be terms over, as far as they are of `what`; undefined: they are whole. */
 function termsAt(
   role: Role,
   result: Operand,
   what: string,
   termsByBuffer: readonly (readonly Term[])[],
-): (string | undefined)[] {
+): (Span | undefined)[] {
   const rows = operandRows(role, result)
   const found = (termsByBuffer[role.values[result.value]?.buffer ?? -1] ?? []).filter(
     (term) => overlap(term, rows) && (term.what === what || term.what === 'all' || what === 'all'),
   )
-  return found.length === 0 ? [undefined] : found.map(({ group }) => group)
-}
-
-/** What is left of a sum over `name` once it is added over `over`: undefined where nothing is, `none` where it cannot be. */
-function remainder(
-  { groups }: Program,
-  name: string,
-  over: Group | undefined,
-): Pick<Group, 'axes' | 'pipelines'> | undefined | 'none' {
-  const whole = groups.find((group) => group.name === name)
-  if (whole === undefined || over === undefined) return 'none'
-  if (whole.name === over.name) return undefined
-  if (over.axes.some((axis) => !whole.axes.includes(axis))) return 'none'
-  const byPipeline = over.axes.includes('pipeline')
-  if (byPipeline && String(over.pipelines) !== String(whole.pipelines)) return 'none'
-  const axes = whole.axes.filter((axis) => !over.axes.includes(axis))
-  if (axes.length === 0) return undefined
-  return { axes, ...(whole.pipelines === undefined || byPipeline ? {} : { pipelines: whole.pipelines }) }
-}
-
-function isSameGroup(
-  { groups }: Program,
-  name: string | undefined,
-  wanted: Pick<Group, 'axes' | 'pipelines'> | undefined,
-): boolean {
-  if (name === undefined || wanted === undefined) return name === undefined && wanted === undefined
-  const group = groups.find((candidate) => candidate.name === name)
-  return (
-    group !== undefined &&
-    group.axes.toSorted().join() === wanted.axes.toSorted().join() &&
-    String(group.pipelines) === String(wanted.pipelines)
-  )
+  return found.length === 0 ? [undefined] : found.map(({ span }) => span)
 }
 
 /**
- * Whether what ranks reduce must be said to be terms: over replicas. A mean makes one of replicas that differ, and along
- * other axes the program's own word is taken.
+ * Whether what ranks reduce must be said to be terms: over replicas. A mean makes one of replicas that differ. Along other
+ * axes copies are told by where they come from: see `checkCopies`.
  */
 function isHeld({ groups }: Program, instruction: Instruction): boolean {
   if (instruction.kind !== 'collective' || instruction.reduce === 'mean') return false
@@ -250,23 +253,30 @@ function isAccumulator(role: Role, value: number): boolean {
 }
 
 /** Whether some of the rows are no terms: every rank has the whole of them. Padding is neither. */
-function isPartlyWhole(role: Role, value: number, rows: Region): boolean {
+function isPartlyWhole(role: Role, submesh: readonly MeshAxis[], value: number, rows: Region): boolean {
   const buffer = role.buffers[role.values[value]?.buffer ?? -1]
   if (buffer === undefined || buffer.sumOver !== undefined) return false
   const { pack } = buffer
   if (pack === undefined) return true
-  return pack.some((entry) => entry.sumOver === undefined && overlap(heldRegion(buffer, entry), rows))
+  return pack.some(
+    (entry) => entry.sumOver === undefined && overlap(heldRegion(buffer, entry, submesh), rows),
+  )
 }
 
-function termsOf(role: Role, index: number): Term[] {
+function termsOf({ mesh, groups }: Program, role: Role, index: number): Term[] {
   const buffer = role.buffers[index]
   if (buffer === undefined) return []
-  const rows = buffer.shape[0] ?? 1
-  const whole =
-    buffer.sumOver === undefined ? [] : [{ start: 0, end: rows, group: buffer.sumOver, what: 'all' }]
+  const submesh = mesh.submeshes[role.pipeline] ?? []
+  const term = (region: Region, name: string, what: string): Term => {
+    const group = groups.find((candidate) => candidate.name === name)
+    const span = group === undefined ? { axes: ['?'] } : { ...group, axes: wideAxes(mesh, group) }
+    return { ...region, group: name, span, what }
+  }
+  const rows = { start: 0, end: buffer.shape[0] ?? 1 }
+  const whole = buffer.sumOver === undefined ? [] : [term(rows, buffer.sumOver, 'all')]
   const entries = (buffer.pack ?? []).flatMap((entry): Term[] => {
     const { name, sumOver } = entry
-    return sumOver === undefined ? [] : [{ ...heldRegion(buffer, entry), group: sumOver, what: name }]
+    return sumOver === undefined ? [] : [term(heldRegion(buffer, entry, submesh), sumOver, name)]
   })
   return [...whole, ...entries]
 }

@@ -1,8 +1,10 @@
 import { columnAccess, visitColumnAccesses } from '../columnAccesses.ts'
-import { isReplicaAxis, replicaCount } from '../mesh.ts'
+import { isReplicaAxis } from '../mesh.ts'
+import { blockAxes } from '../shards.ts'
 import type { BufferSpec, Group, Program, ProgramMesh } from '../types.ts'
 import { type Finding, isOncePerStep, isSumOfSquares, type RoleView, type VerifyContext } from './finding.ts'
 import { absent } from './roleView.ts'
+import { wideAxes } from './sumGroups.ts'
 
 /** A tensor that some rank adds up over micro-batches. */
 interface Accumulated {
@@ -11,11 +13,13 @@ interface Accumulated {
   readonly name: string
   /** Group that its terms are said to lie on. */
   readonly declared: string | undefined
+  /** Axes along which ranks have blocks of the tensor, each its own. */
+  readonly apart: readonly string[]
 }
 
 /**
- * Every rank adds up the gradients and losses of its own samples: what it holds is a term of the sum over all ranks that
- * hold a tensor of that name. This finds those ranks from what runs do, and holds the program's word against it; sums
+ * Every replica adds up the gradients and losses of its own samples: what it holds is a term of the sum over all replicas
+ * that hold a tensor, or a block of a tensor, of that name. This finds those ranks from what runs do, and holds the program's word against it; sums
  * are then held to that word (see `checkSums`).
  */
 export function checkTerms(context: VerifyContext): Finding[] {
@@ -24,11 +28,11 @@ export function checkTerms(context: VerifyContext): Finding[] {
   const holders = new Map<string, Set<number>>()
   for (const { name, view } of accumulated)
     holders.set(name, (holders.get(name) ?? new Set()).add(view.role.pipeline))
-  const found = accumulated.flatMap(({ view, buffer, name, declared }) =>
-    undeclared(program, view, `${name} of ${buffer.name}`, declared, holders.get(name)!).map((finding) => ({
-      key: `${view.index} ${buffer.name} ${declared}`,
-      finding,
-    })),
+  const found = accumulated.flatMap(({ view, buffer, name, declared, apart }) =>
+    undeclared(program, view, `${name} of ${buffer.name}`, declared, holders.get(name)!, {
+      needed: (axis) => isReplicaAxis(axis) && !apart.includes(axis),
+      excluded: apart,
+    }).map((finding) => ({ key: `${view.index} ${buffer.name} ${declared}`, finding })),
   )
   return [
     // One for each buffer is enough to say.
@@ -39,23 +43,40 @@ export function checkTerms(context: VerifyContext): Finding[] {
   ]
 }
 
-/** A finding where the terms of a sum lie on all ranks at `pipelines` and `declared` is another group. */
+/** On which ranks at a pipeline coordinate the terms of a sum lie. */
+export interface TermAxes {
+  /** Axes along which they must. */
+  readonly needed: (axis: string) => boolean
+  /** Axes along which they cannot: there ranks have different elements. Along all others they may. */
+  readonly excluded: readonly string[]
+}
+
+/** A finding where the terms of a sum lie on all ranks at `pipelines`, as `over` says, and `declared` is another group. */
 export function undeclared(
   { mesh, groups }: Program,
   view: RoleView,
   what: string,
   declared: string | undefined,
   pipelines: ReadonlySet<number>,
+  over: TermAxes,
 ): Finding[] {
   const places = [...pipelines].sort((a, b) => a - b)
-  const count = places.reduce((sum, pipeline) => sum + replicaCount(mesh.submeshes[pipeline]!), 0)
+  const count = places.reduce((sum, pipeline) => {
+    const sizes = mesh.submeshes[pipeline]!.map(({ name, size }) => (over.needed(name) ? size : 1))
+    return sum + sizes.reduce((product, size) => product * size, 1)
+  }, 0)
   const group = groups.find(({ name }) => name === declared)
-  if (declared === undefined ? count === 1 : group !== undefined && spans(mesh, group, pipelines)) return []
+  if (declared === undefined ? count === 1 : group !== undefined && spans(mesh, group, pipelines, over))
+    return []
   const where = `all ${count} ranks at pipeline=${places.join(', ')}`
+  const apart = over.excluded.filter((axis) => group?.axes.includes(axis))
   return [
     {
       code: 'SUM_UNDECLARED',
-      message: `${what} on ${view.role.name} is one of the terms that ${where} hold, and ${declared === undefined ? 'said to be whole' : `said to be summed over ${declared}`}`,
+      message:
+        apart.length > 0
+          ? `${what} on ${view.role.name} is said to be summed over ${declared}, and ranks along ${apart.join(', ')} have different elements of it`
+          : `${what} on ${view.role.name} is one of the terms that ${where} hold, and ${declared === undefined ? 'said to be whole' : `said to be summed over ${declared}`}`,
       fix: 'say "sum over" the group of exactly these ranks, and reduce it there',
       ranks: view.ranks,
       places: [],
@@ -63,12 +84,22 @@ export function undeclared(
   ]
 }
 
-/** Whether a group has exactly the replicas at `pipelines`, in one piece. Along axes that are none it may or may not go. */
-function spans({ submeshes }: ProgramMesh, { axes, pipelines }: Group, wanted: ReadonlySet<number>): boolean {
+/** Whether a group has exactly the ranks at `pipelines` that must be in it, in one piece, and none that cannot be. */
+function spans(
+  mesh: ProgramMesh,
+  group: Group,
+  wanted: ReadonlySet<number>,
+  { needed, excluded }: TermAxes,
+): boolean {
+  const { axes, pipelines } = group
   const isWhole = [...wanted].every((pipeline) =>
-    submeshes[pipeline]!.every(({ name, size }) => size === 1 || axes.includes(name) || !isReplicaAxis(name)),
+    mesh.submeshes[pipeline]!.every(
+      ({ name, size }) => size === 1 || (axes.includes(name) ? !excluded.includes(name) : !needed(name)),
+    ),
   )
-  const members = axes.includes('pipeline') ? (pipelines ?? submeshes.map((_, index) => index)) : undefined
+  const members = axes.includes('pipeline')
+    ? (pipelines ?? mesh.submeshes.map((_, index) => index))
+    : undefined
   if (members === undefined) return isWhole && wanted.size === 1
   return isWhole && new Set(members).size === wanted.size && members.every((pipeline) => wanted.has(pipeline))
 }
@@ -88,18 +119,23 @@ function accumulatedOf({ tasks }: Program, view: RoleView): Accumulated[] {
   return [...buffers].flatMap((index): Accumulated[] => {
     const buffer = role.buffers[index]
     if (buffer === undefined) return []
-    if (buffer.pack === undefined) return [{ view, buffer, name: buffer.name, declared: buffer.sumOver }]
-    return buffer.pack.map(({ name, sumOver }) => ({
+    if (buffer.pack === undefined)
+      return [{ view, buffer, name: buffer.name, declared: buffer.sumOver, apart: [] }]
+    return buffer.pack.map((entry) => ({
       view,
       buffer,
-      name,
-      declared: sumOver ?? buffer.sumOver,
+      name: entry.name,
+      declared: entry.sumOver ?? buffer.sumOver,
+      apart: blockAxes(entry),
     }))
   })
 }
 
-/** Values said to be terms of a sum that every rank has the whole of: made by runs that add up nothing of their own. */
-function groundless({ tasks }: Program, view: RoleView): Finding[] {
+/**
+ * Values said to be terms of a sum over replicas that every one has the whole of: made by runs that add up nothing of
+ * their own. Along other axes any run may make terms: of a matrix product whose inner dim is cut, say.
+ */
+function groundless({ tasks, groups, mesh }: Program, view: RoleView): Finding[] {
   const { role } = view
   const whole = new Set<number>()
   const { code, values } = view
@@ -118,7 +154,11 @@ function groundless({ tasks }: Program, view: RoleView): Finding[] {
   return role.buffers.flatMap((buffer, index): Finding[] => {
     const said = buffer.sumOver !== undefined || buffer.pack?.some(({ sumOver }) => sumOver !== undefined)
     const isTwice = buffer.sumOver !== undefined && buffer.pack?.some(({ sumOver }) => sumOver !== undefined)
-    if (said !== true || (isTwice !== true && !whole.has(index) && buffer.state !== true)) return []
+    if (said !== true) return []
+    const group = groups.find(({ name }) => name === buffer.sumOver)
+    const isInside =
+      group !== undefined && wideAxes(mesh, group).some((axis) => axis !== 'pipeline' && !isReplicaAxis(axis))
+    if (isTwice !== true && buffer.state !== true && (isInside || !whole.has(index))) return []
     return [
       {
         code: 'SUM_WHOLE',

@@ -1,9 +1,9 @@
 import { operandRows } from '../accesses.ts'
 import { formatOperand } from '../text/operands.ts'
-import type { GraphTask, Operand, Region, Role } from '../types.ts'
+import type { GraphTask, MeshAxis, Operand, Region, Role } from '../types.ts'
 import { type Finding, isOncePerStep, isSumOfSquares, type RoleView, type VerifyContext } from './finding.ts'
 import { type Complain, complaints, type Run } from './findingAt.ts'
-import { splitStageBuffer, stageBuffer } from './naming.ts'
+import { packBuffer, splitPackBuffer } from './naming.ts'
 import { entryRegion, localSegments } from './packs.ts'
 
 /** Runs that are for no micro-batch of the schedule: updates, sums of cotangents, what makes scalars of scalars, kernels. */
@@ -16,7 +16,8 @@ export function checkUpdates(context: VerifyContext, view: RoleView): Finding[] 
     if (task === undefined || (task.kind === 'graph' && isOfMicrobatch)) continue
     const instruction = view.instruction(index) as Run
     const found = complaints(context, view, index, (complain) => {
-      if (task.kind === 'graph') checkRun(view.role, task, instruction, complain)
+      const submesh = context.program.mesh.submeshes[view.role.pipeline] ?? []
+      if (task.kind === 'graph') checkRun(view.role, submesh, task, instruction, complain)
       else if (isSumOfSquares(task)) checkName(view.role, instruction.writes[0]!, 'sumOfSquares', complain)
     })
     findings.push(...found)
@@ -24,10 +25,16 @@ export function checkUpdates(context: VerifyContext, view: RoleView): Finding[] 
   return findings
 }
 
-function checkRun(role: Role, task: GraphTask, run: Run, complain: Complain): void {
+function checkRun(
+  role: Role,
+  submesh: readonly MeshAxis[],
+  task: GraphTask,
+  run: Run,
+  complain: Complain,
+): void {
   const { inputs } = task.graph
   if (inputs.some(({ kind }) => kind === 'parameter' || kind === 'state'))
-    checkUpdate(role, task, run, complain)
+    checkUpdate(role, submesh, task, run, complain)
   else if (inputs.some(({ kind }) => kind === 'cotangent')) checkCotangents(role, run, complain)
   else {
     for (const { name, operand } of tensors(task, run)) checkName(role, operand, name, complain)
@@ -57,7 +64,13 @@ function tensors(
  * An update reads the gradients and every state of one stage, at the same elements, and leaves the next version of each
  * in its own buffer.
  */
-function checkUpdate(role: Role, task: GraphTask, run: Run, complain: Complain): void {
+function checkUpdate(
+  role: Role,
+  submesh: readonly MeshAxis[],
+  task: GraphTask,
+  run: Run,
+  complain: Complain,
+): void {
   const operands = tensors(task, run)
   const states = operands.filter(({ kind }) => kind === 'parameter' || kind === 'state')
   const names = new Set(states.map(({ name }) => name))
@@ -66,10 +79,10 @@ function checkUpdate(role: Role, task: GraphTask, run: Run, complain: Complain):
     complain('BINDING_TASK', 'is neither an action nor an update', 'say which action it is for')
     return
   }
-  const stage = splitStageBuffer(bufferName(role, first))?.stage
+  const place = splitPackBuffer(bufferName(role, first))
   const action = run.action === undefined ? undefined : role.actions[run.action]
-  if (action !== undefined && action.stage !== stage)
-    complain('BINDING_TASK', `updates stage ${stage}`, 'name the stage whose state it updates')
+  if (action !== undefined && action.stage !== place?.stage)
+    complain('BINDING_TASK', `updates stage ${place?.stage}`, 'name the stage whose state it updates')
   const rows = operandRows(role, first)
   for (const { name, kind, operand } of operands) {
     if (kind === 'scalar' || (kind === 'output' && !names.has(name))) {
@@ -77,7 +90,7 @@ function checkUpdate(role: Role, task: GraphTask, run: Run, complain: Complain):
       continue
     }
     const version = kind === 'output' ? 1 : kind === 'cotangent' ? undefined : 0
-    const wanted = stage === undefined ? `${name} of a stage` : stageBuffer(name, stage)
+    const wanted = place === undefined ? `${name} of a stage` : packBuffer(name, place.home)
     const shown = formatOperand(role, operand)
     if (bufferName(role, operand) !== wanted)
       complain('BINDING_BUFFER', `has ${shown} as its ${name}`, `name ${wanted} there`)
@@ -93,7 +106,10 @@ function checkUpdate(role: Role, task: GraphTask, run: Run, complain: Complain):
       )
   }
   const buffer = role.buffers[role.values[first.value]!.buffer]!
-  const parts = buffer.shard === undefined ? buffer.pack?.map(entryRegion) : localSegments(buffer)
+  const parts =
+    buffer.shard === undefined
+      ? buffer.pack?.map((entry) => entryRegion(entry, submesh))
+      : localSegments(buffer)
   if (parts !== undefined && !isWholeTensors(parts, rows))
     complain('BINDING_REGION', `cuts a tensor of ${bufferName(role, first)}`, 'update whole tensors')
 }

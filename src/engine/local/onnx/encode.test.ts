@@ -9,7 +9,8 @@ import { encodeOnnxModel } from './encode.ts'
 const tolerances: Readonly<Record<FloatDType, number>> = { f32: 1e-5, f64: 1e-12 }
 
 describe.each(['f32', 'f64'] as const)('in %s', (dtype) => {
-  it.each(opNames)('%s equals the reference', async (op) => {
+  // Programs communicate by instructions and never inside a task.
+  it.each(opNames.filter((op) => op !== 'communicate'))('%s equals the reference', async (op) => {
     await fc.assert(
       fc.asyncProperty(opCases[op](dtype) as fc.Arbitrary<OpCase>, async (testCase) => {
         const { graph, inputs } = graphOfCase(testCase)
@@ -47,6 +48,21 @@ describe('a model', () => {
       [7, 7],
       [-2, -4, -6],
     ])
+  })
+
+  it('cannot communicate with other ranks', () => {
+    const builder = new GraphBuilder()
+    const x = builder.input('x', 'activation', vector.type)
+    const attributes = {
+      operation: 'permute',
+      reduce: null,
+      axes: ['a'],
+      members: 2,
+      root: 0,
+      shift: 1,
+    } as const
+    builder.output('y', builder.one('communicate', [x], attributes))
+    expect(() => encodeOnnxModel(builder.build())).toThrow(/^internal: a task that communicates/)
   })
 
   it('takes inputs that nothing needs, in their order', async () => {

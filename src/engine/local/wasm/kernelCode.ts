@@ -172,6 +172,7 @@ function writeAddRows(dtype: FloatDType): FunctionWriter {
   const [table, ids, values, rows, rowElements, tableRows] = [0, 1, 2, 3, 4, 5]
   const next = writer.local('i32')
   const remaining = writer.local('i32')
+  const id = writer.local('i32')
   const row = writer.local('i32')
   const count = writer.local('i32')
   const copyTo = (from: Local, to: Local): void => {
@@ -179,35 +180,55 @@ function writeAddRows(dtype: FloatDType): FunctionWriter {
     writer.set(to)
   }
   const moving = [{ local: next, bytes: 4 }]
-  // All ids first, so that a bad one leaves the table alone. As an unsigned number a negative id is too large.
+  // All ids first, so that a bad one leaves the table alone.
   copyTo(ids, next)
   copyTo(rows, remaining)
   countedLoop(writer, remaining, 1, moving, () => {
     writer.get(next)
     writer.memory('i32.load', 0)
     writer.get(tableRows)
-    writer.op('i32.ge_u')
+    writer.op('i32.ge_s')
     writer.when(() => {
       writer.get(rows)
       writer.get(remaining)
       writer.op('i32.sub', 'return')
     })
   })
+  const rowBytes = (): void => {
+    writer.get(rowElements)
+    writer.op('i32.mul')
+    writer.i32(elementBytes(dtype))
+    writer.op('i32.mul')
+  }
   copyTo(ids, next)
   copyTo(rows, remaining)
   countedLoop(writer, remaining, 1, moving, () => {
     writer.get(next)
     writer.memory('i32.load', 0)
-    writer.get(rowElements)
-    writer.op('i32.mul')
-    writer.i32(elementBytes(dtype))
-    writer.op('i32.mul')
-    writer.get(table)
-    writer.op('i32.add')
-    writer.set(row)
-    copyTo(rowElements, count)
-    // Moves `values` on to the next row.
-    writeCombineLoop(writer, dtype, 'add', row, values, count)
+    writer.set(id)
+    writer.get(id)
+    writer.i32(0)
+    writer.op('i32.ge_s')
+    writer.when(() => {
+      writer.get(id)
+      rowBytes()
+      writer.get(table)
+      writer.op('i32.add')
+      writer.set(row)
+      copyTo(rowElements, count)
+      // Moves `values` on to the next row.
+      writeCombineLoop(writer, dtype, 'add', row, values, count)
+    })
+    writer.get(id)
+    writer.i32(0)
+    writer.op('i32.lt_s')
+    writer.when(() => {
+      writer.i32(1)
+      rowBytes()
+      writer.get(values)
+      writer.op('i32.add')
+      writer.set(values)
+    })
   })
   writer.i32(-1)
   return writer

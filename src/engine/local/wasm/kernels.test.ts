@@ -110,19 +110,20 @@ describe.each([
     }
   })
 
-  it('addRows adds repeated rows in order', () => {
+  it('addRows adds repeated rows in order, and none where the id is below 0', () => {
     const rowsArbitrary = fc.record({
       tableRows: fc.integer({ min: 1, max: 6 }),
       rowElements: fc.integer({ min: 0, max: 35 }),
-      ids: fc.array(fc.nat(), { maxLength: 8 }),
+      ids: fc.array(fc.integer(), { maxLength: 8 }),
     })
     fc.assert(
       fc.property(rowsArbitrary, ({ tableRows, rowElements, ids: wide }) => {
-        const ids = wide.map((id) => id % tableRows)
+        const ids = wide.map((id) => (id < 0 ? id : id % tableRows))
         const table = Array.from({ length: tableRows * rowElements }, (_, index) => Math.sin(index))
         const values = Array.from({ length: ids.length * rowElements }, (_, index) => Math.cos(index))
         const wanted = table.map(round)
         ids.forEach((id, row) => {
+          if (id < 0) return
           for (let column = 0; column < rowElements; column++) {
             const at = id * rowElements + column
             wanted[at] = round(wanted[at]! + round(values[row * rowElements + column]!))
@@ -139,7 +140,7 @@ describe.each([
   })
 
   it('addRows names the first bad id and leaves the table alone', () => {
-    for (const bad of [-1, 3, 2 ** 31 - 1, -(2 ** 31)]) {
+    for (const bad of [3, 2 ** 31 - 1]) {
       new Int32Array(memory.buffer, 0, 4).set([0, 2, bad, bad])
       const table = [1, 2, 3, 4, 5, 6]
       const actual = onArrays(table, [1, 1, 1, 1, 1, 1, 1, 1], (k) => {

@@ -34,7 +34,8 @@ export interface HostKernels {
   sumSquares(dtype: FloatDType, pointer: number, count: number): number
   /**
    * Row `r` of `values` [rows, rowElements] is added to row ids[r] of `table` [tableRows, rowElements], in order of r.
-   * Returns -1; or, with the table as it was, the first `r` whose id (i32) is not a row.
+   * Rows whose id (i32) is below 0 are passed over. Returns -1; or, with the table as it was, the first `r` whose id is
+   * `tableRows` or more.
    */
   addRows(
     dtype: FloatDType,

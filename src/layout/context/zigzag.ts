@@ -1,0 +1,38 @@
+import type { GraphBuilder, ValueId } from '../../graph/index.ts'
+
+/**
+ * Positions of a sequence in the order in which zig-zag blocks have it: block c of `parts` holds chunks c and
+ * 2 parts - 1 - c of 2 parts, so that causal attention is as much work for each; i32 [sequence].
+ */
+export function zigzagPositions(builder: GraphBuilder, sequence: number, parts: number): ValueId {
+  const shape = [parts, 2, sequence / (2 * parts)]
+  const constant = (value: number): ValueId => builder.one('fill', [], { shape: [], dtype: 'i32', value })
+  const counted = (dim: number): ValueId => {
+    const along = shape.map((size, other) => (other === dim ? size : 1))
+    return builder.one('iota', [], { shape: along, dtype: 'i32', dim })
+  }
+  const block = counted(0)
+  // From chunk c to chunk 2 parts - 1 - c.
+  const twice = builder.one('mul', [block, constant(2)], {})
+  const further = builder.one('sub', [constant(2 * parts - 1), twice], {})
+  const chunk = builder.one('add', [block, builder.one('mul', [counted(1), further], {})], {})
+  const first = builder.one('mul', [chunk, constant(shape[2]!)], {})
+  return builder.one('reshape', [builder.one('add', [first, counted(2)], {})], { shape: [sequence] })
+}
+
+/** Positions in their order: i32 [sequence]. */
+export function plainPositions(builder: GraphBuilder, sequence: number): ValueId {
+  return builder.one('iota', [], { shape: [sequence], dtype: 'i32', dim: 0 })
+}
+
+/** `x` with its elements along a dim in the order of `positions`. */
+export function inOrder(builder: GraphBuilder, x: ValueId, dim: number, positions: ValueId): ValueId {
+  // Rows of a table are along its first dim.
+  const rank = builder.type(x).shape.length
+  const permutation = [dim, ...Array.from({ length: rank }, (_, other) => other).filter((at) => at !== dim)]
+  const rows = dim === 0 ? x : builder.one('transpose', [x], { permutation })
+  const ordered = builder.one('gather', [rows, positions], {})
+  if (dim === 0) return ordered
+  const inverse = permutation.map((_, other) => permutation.indexOf(other))
+  return builder.one('transpose', [ordered], { permutation: inverse })
+}

@@ -1,0 +1,41 @@
+import { assertNever, internalError } from '../../base/index.ts'
+import type { Graph } from '../../graph/index.ts'
+import { maskedAttention } from '../context/maskedAttention.ts'
+import { ringAttention } from '../context/ringAttention.ts'
+import { axesSize } from '../mesh.ts'
+import type { Wants } from '../partition/types.ts'
+import { megatronCuts } from './megatron.ts'
+import type { FactoredAxes, LayoutSettings } from './settings.ts'
+import { type RecipeCuts, recipeWants } from './wants.ts'
+
+/** Where the values of a graph, the forward and backward of a stage, are to lie under a plan's layout. */
+export function layoutWants(settings: LayoutSettings, axes: FactoredAxes, graph: Graph): Wants {
+  return recipeWants(recipeCuts(settings, axes), settings, axes, graph)
+}
+
+/** The forward graph of a model in the form in which a plan's layout can cut it: the same mathematics. */
+export function layoutForm(settings: LayoutSettings, { mesh, parts }: FactoredAxes, model: Graph): Graph {
+  const { context, zigzag } = settings
+  const ranks = axesSize(mesh, parts['context'] ?? [])
+  switch (context) {
+    case 'ring':
+      return ringAttention(model, { parts: ranks, zigzag })
+    case 'gather':
+      return maskedAttention(model)
+    case 'ulysses':
+    case null:
+      return model
+    default:
+      return assertNever(context)
+  }
+}
+
+function recipeCuts(settings: LayoutSettings, axes: FactoredAxes): RecipeCuts {
+  switch (settings.tensor) {
+    case null:
+    case 'megatron':
+      return megatronCuts(settings, axes)
+    default:
+      throw internalError(`recipe ${settings.tensor}`)
+  }
+}

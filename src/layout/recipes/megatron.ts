@@ -1,0 +1,26 @@
+import { headCuts } from './context.ts'
+import { hasAxis } from './dims.ts'
+import type { FactoredAxes, LayoutSettings } from './settings.ts'
+import type { RecipeCuts } from './wants.ts'
+
+/**
+ * Tensor parallelism over one axis as Megatron-LM has it: pairs of linears cut by column and then by row, which is along
+ * the logical axis between them (Shoeybi et al. 2019, section 3); embedding, head and loss by vocabulary; the residual stream
+ * along the sequence (Korthikanti et al. 2022, section 4.2.2). Where there are fewer kv heads than ranks, ranks of a group
+ * have the same one.
+ */
+export function megatronCuts(settings: LayoutSettings, { parts }: FactoredAxes): RecipeCuts {
+  const of = (name: string): readonly string[] => parts[name] ?? []
+  const tensor = of('tensor')
+  const heads = { kv: parts['tensor.kv'] ?? tensor, group: of('tensor.group') }
+  const experts = { experts: of('expert'), expertMlp: of('expertTensor') }
+  const vocab = settings.vocabulary ? tensor : []
+  return {
+    parameter: (value) => (hasAxis(value, 'experts') ? experts : { ...headCuts(heads), mlp: tensor, vocab }),
+    heads,
+    stream: {
+      batch: of('data'),
+      sequence: settings.sequence ? [...of('context'), ...tensor] : of('context'),
+    },
+  }
+}

@@ -1,0 +1,65 @@
+import type { Graph } from '../../graph/index.ts'
+import { makeLayout, replicatedLayout } from '../layout.ts'
+import type { WantedLayout, WantedValue, Wants } from '../partition/types.ts'
+import { attentionCuts, type HeadAxes } from './context.ts'
+import { type Cuts, cutDims, hasAxis } from './dims.ts'
+import { applyRules } from './rules.ts'
+import type { FactoredAxes, LayoutSettings } from './settings.ts'
+
+/** Where a recipe has each kind of value. */
+export interface RecipeCuts {
+  /** Of a parameter, and of its gradient. */
+  readonly parameter: (value: WantedValue) => Cuts
+  /** The residual stream, [batch, sequence, embed]. */
+  readonly stream: Cuts
+  readonly heads: HeadAxes
+  /** Any other value that an op makes; undefined where what it is made of says. */
+  readonly result?: (value: WantedValue) => Cuts | undefined
+}
+
+/** Wants of all values of a graph: what the recipe cuts, then what the rules of the plan say. */
+export function recipeWants(
+  { parameter, stream, heads, result }: RecipeCuts,
+  settings: LayoutSettings,
+  axes: FactoredAxes,
+  graph: Graph,
+): Wants {
+  const { mesh, parts } = axes
+  const parameters = new Set(graph.inputs.flatMap(({ name, kind }) => (kind === 'parameter' ? [name] : [])))
+  const samples = {
+    batch: (parts['data'] ?? []).filter((axis) => mesh.axes.some(({ name }) => name === axis)),
+  }
+  const byRecipe = (value: WantedValue): WantedLayout | undefined => {
+    const { role, name, kind, type } = value
+    if (kind === 'data') return makeLayout(cutDims(value, samples, mesh))
+    if (kind === 'parameter') return makeLayout(cutDims(value, parameter(value), mesh))
+    const own = role === 'output' ? /^g\.(.+?)(\.rows\d+(\.ids)?)?$/.exec(name!)?.[1] : undefined
+    if (own !== undefined && parameters.has(own)) return undefined
+    if (isStream(value)) return makeLayout(cutDims(value, stream, mesh))
+    if (role === 'result') {
+      const cuts = attentionCuts(value, heads, stream, settings, axes) ?? result?.(value)
+      return cuts === undefined ? undefined : makeLayout(cutDims(value, cuts, mesh))
+    }
+    // A loss comes as it is made.
+    return role === 'output' ? undefined : replicatedLayout(type.shape.length)
+  }
+  return (value) => {
+    const layout = byRecipe(value)
+    if (value.name === undefined || settings.rules.length === 0) return layout
+    const ruling = applyRules(settings.rules, parts, { name: value.name, axes: value.type.axes ?? [] })
+    if (ruling === undefined) return layout
+    const dims = ruling.dims.map((axes, dim) => axes ?? layout?.dims[dim] ?? [])
+    return makeLayout(dims, ruling)
+  }
+}
+
+/** Models keep it in three dims; where its tokens are one dim it is on its way, and terms of it may still be added up. */
+function isStream(value: WantedValue): boolean {
+  const { kind, type, factors } = value
+  return (
+    kind !== 'parameter' &&
+    factors.length === 3 &&
+    hasAxis(value, 'sequence') &&
+    type.axes?.at(-1) === 'embed'
+  )
+}

@@ -1,0 +1,52 @@
+import { type Graph, type Node, repeatedValues, type ValueId } from '../../graph/index.ts'
+
+export type Communicate = Extract<Node, { op: 'communicate' }>
+
+/** How values of one rank's graph of a phase follow from each other, as far as it matters where the graph is cut. */
+export interface Flow {
+  readonly graph: Graph
+  /** By value: the node that makes it; undefined for inputs. */
+  readonly maker: readonly (Node | undefined)[]
+  /**
+   * By value: the one whose elements it has, in the same order. Values of one root are one thing in memory, so reshapes
+   * are done wherever they are needed.
+   */
+  readonly root: readonly ValueId[]
+  /** Made again wherever it is needed: see `repeatedValues`. */
+  readonly free: ReadonlySet<ValueId>
+  /** By value: how many communications at most lie before it, one after the other. */
+  readonly level: readonly number[]
+  /** Nodes that belong in one piece each: none that reshape, communicate or make what is free. In order. */
+  readonly placed: readonly Node[]
+  readonly communications: readonly Communicate[]
+  /** Levels from 0 up to this one. */
+  readonly lastLevel: number
+}
+
+export function flowOf(graph: Graph): Flow {
+  const free = repeatedValues(graph)
+  const count = graph.values.length
+  const maker = new Array<Node | undefined>(count).fill(undefined)
+  const root = Array.from({ length: count }, (_, value) => value)
+  const level = new Array<number>(count).fill(0)
+  const placed: Node[] = []
+  const communications: Communicate[] = []
+  for (const node of graph.nodes) {
+    const [first] = node.inputs
+    const before = node.inputs.reduce((most, input) => Math.max(most, level[input]!), 0)
+    for (const output of node.outputs) {
+      maker[output] = node
+      level[output] = node.op === 'communicate' ? before + 1 : before
+    }
+    if (node.op === 'communicate') communications.push(node)
+    else if (node.outputs.every((output) => free.has(output))) continue
+    else if (node.op === 'reshape') root[node.outputs[0]!] = root[first!]!
+    else placed.push(node)
+  }
+  const lastLevel = level.reduce((most, own) => Math.max(most, own), 0)
+  return { graph, maker, root, free, level, placed, communications, lastLevel }
+}
+
+export function communicates(graph: Graph): boolean {
+  return graph.nodes.some(({ op }) => op === 'communicate')
+}
