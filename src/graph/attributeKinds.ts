@@ -3,6 +3,7 @@ import type { CommunicateOperation, OpAttributes, OpName } from './types.ts'
 /** How an attribute is written in text: one of these forms, or one of a list of words, of which `null` may be one. */
 export type AttributeKind =
   | 'number'
+  | 'optional number'
   | 'boolean'
   | 'numbers'
   | 'strings'
@@ -90,5 +91,6 @@ export const attributeKinds: {
     members: 'number',
     root: 'number',
     shift: 'number',
+    occasion: 'optional number',
   },
 }

@@ -1,6 +1,6 @@
 import { internalError } from '../base/index.ts'
 import { GraphBuilder } from './builder.ts'
-import type { Graph, GraphInput, Node, ValueId } from './types.ts'
+import type { Graph, GraphInput, Node, TensorType, ValueId } from './types.ts'
 
 export interface RewriteContext {
   /** Of the new graph; what it makes now belongs to the block of the node. */
@@ -17,12 +17,14 @@ export interface RewriteContext {
 export interface Rewriting {
   /** What stands in for the results of a node; undefined: the same node. Results that nothing uses may be left out. */
   readonly node?: (context: RewriteContext) => readonly ValueId[] | undefined
+  /** Another type of an input; undefined: the same. */
+  readonly type?: (input: GraphInput, type: TensorType) => TensorType | undefined
   /** What stands in for an input, wherever it is used; `value` is the input in the new graph. */
   readonly input?: (builder: GraphBuilder, input: GraphInput, value: ValueId) => ValueId
 }
 
 /** The graph with some of its nodes replaced. Inputs, outputs and blocks keep their names and order. */
-export function rewriteGraph(graph: Graph, { node: replace, input: stand }: Rewriting): Graph {
+export function rewriteGraph(graph: Graph, { node: replace, input: stand, type: retype }: Rewriting): Graph {
   const builder = new GraphBuilder()
   for (const block of graph.blocks) builder.startBlock(block)
   builder.setBlock(-1)
@@ -34,7 +36,8 @@ export function rewriteGraph(graph: Graph, { node: replace, input: stand }: Rewr
   }
   const declared = graph.inputs.map((input) => {
     const { name, kind, value } = input
-    return { input, value: builder.input(name, kind, graph.values[value]!.type) }
+    const { type } = graph.values[value]!
+    return { input, value: builder.input(name, kind, retype?.(input, type) ?? type) }
   })
   for (const { input, value } of declared) values.set(input.value, stand?.(builder, input, value) ?? value)
   for (const [index, node] of graph.nodes.entries()) {

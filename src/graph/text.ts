@@ -48,7 +48,7 @@ function printAttributes(node: Node): string {
 }
 
 function printAttribute(kind: AttributeKind, value: unknown): string {
-  if (kind === 'number') return printNumber(value as number)
+  if (kind === 'number' || kind === 'optional number') return printNumber(value as number)
   if (kind === 'numbers') return `[${(value as readonly number[]).map(printNumber).join(', ')}]`
   if (kind === 'strings' || kind === 'optional strings')
     return `[${(value as readonly string[]).map(printName).join(', ')}]`

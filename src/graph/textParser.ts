@@ -135,7 +135,7 @@ class GraphParser {
       found[name] = this.attribute(kinds[name]!)
     }
     for (const [name, kind] of Object.entries(kinds))
-      if (kind !== 'optional strings' && !(name in found))
+      if (kind !== 'optional strings' && kind !== 'optional number' && !(name in found))
         throw this.fail(`attribute ${name} is missing`, this.peek())
     return found
   }
@@ -143,6 +143,7 @@ class GraphParser {
   private attribute(kind: AttributeKind): unknown {
     switch (kind) {
       case 'number':
+      case 'optional number':
         return this.number()
       case 'boolean':
         return this.word(['true', 'false'], 'true or false') === 'true'

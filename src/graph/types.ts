@@ -169,6 +169,8 @@ export interface OpAttributes {
     readonly root: number
     /** How many members further `permute` moves a value, below `members`; 0 elsewhere. */
     readonly shift: number
+    /** Sets collectives apart that are alike: equal ones are one, and what it gives is then held from first use to last. */
+    readonly occasion?: number
   }
 }
 

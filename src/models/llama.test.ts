@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { inputsOf, largestDifference, lossAndGradients } from '../../test/support/modelFixture.ts'
+import { interpretGraph, makeTensor } from '../graph/index.ts'
 import llama from './fixtures/llama.json' with { type: 'json' }
 import { modelFromHuggingFaceConfig } from './huggingFace.ts'
 import { llamaModel } from './llama.ts'
@@ -45,6 +46,33 @@ describe('llama', () => {
     const head = parts.gradients.get('lm_head.weight')!
     const sum = Array.from(parts.gradients.get(embedding)!, (value, index) => value + head[index]!)
     expect(largestDifference(sum, whole.gradients.get(embedding)!)).toBeLessThan(1e-12)
+  })
+
+  it('attends inside documents that are packed into one sequence', () => {
+    const lengths = [1, 4, 2, 3]
+    const vocabulary = config.vocab
+    const documents = lengths.map((length, document) =>
+      Array.from({ length }, (_, position) => (7 * document + 5 * position + 1) % vocabulary),
+    )
+    const labels = documents.map((tokens) => tokens.map((token) => (3 * token + 2) % vocabulary))
+    const weights = (name: string): readonly number[] => parameters[name]!.values
+    const lossOf = (
+      tokens: readonly number[][],
+      targets: readonly number[][],
+      ids?: readonly number[],
+    ): number => {
+      const inputs = inputsOf(read, { tokens, labels: targets }, weights)
+      const [batch, sequence] = inputs['tokens']!.type.shape as [number, number]
+      if (ids !== undefined) inputs['documents'] = makeTensor(inputs['tokens']!.type, ids)
+      const graph = read.build({ batch, sequence, dtype: 'f64', documents: ids !== undefined })
+      return interpretGraph(graph, inputs).get('loss')!.data[0]!
+    }
+    // Rotary scores depend on how far apart two positions are, not on where they are.
+    const alone = documents.reduce((sum, tokens, at) => sum + lossOf([tokens], [labels[at]!]), 0)
+    const [packed, targets] = [[documents.flat()], [labels.flat()]]
+    const ids = lengths.flatMap((length, document) => new Array<number>(length).fill(document))
+    expect(lossOf(packed, targets, ids)).toBeCloseTo(alone, 11)
+    expect(Math.abs(lossOf(packed, targets) - alone)).toBeGreaterThan(1e-6)
   })
 
   it('marks its blocks and keeps rotary tables out of them', () => {

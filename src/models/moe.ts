@@ -42,7 +42,7 @@ function buildMoe(config: MoeConfig, parameters: readonly ParameterSpec[], optio
 
   builder.startBlock('embed')
   let x = builder.one('gather', [parameter('model.embed_tokens.weight'), tokens], {}, 'embed')
-  // Passed on from layer to layer, so that it crosses stages where the residual stream does.
+  // Every layer passes it on, be it unchanged, so that it crosses stages where the residual stream does and no other.
   let auxiliary: ValueId | undefined
 
   for (let layer = 0; layer < config.layers; layer++) {
@@ -60,9 +60,13 @@ function buildMoe(config: MoeConfig, parameters: readonly ParameterSpec[], optio
       x = addToStream(context, x, output, `layers.${layer}`)
       // Behind the stream, so that among what crosses a cut that comes first, with or without this.
       const own = auxiliaryLoss(builder, routing, config)
-      auxiliary = added(builder, auxiliary, own, `layers.${layer}.auxiliary`)
+      auxiliary = sum(builder, auxiliary, own, `layers.${layer}.auxiliary`)
     } else {
       x = addToStream(context, x, swiglu(context, again, `${prefix}.mlp`), `layers.${layer}`)
+      if (auxiliary !== undefined) {
+        const zero = builder.one('fill', [], { shape: [], dtype: options.dtype, value: 0 })
+        auxiliary = sum(builder, auxiliary, zero, `layers.${layer}.auxiliary`)
+      }
     }
   }
 
@@ -73,7 +77,7 @@ function buildMoe(config: MoeConfig, parameters: readonly ParameterSpec[], optio
   return builder.build()
 }
 
-function added(
+function sum(
   builder: GraphBuilder,
   before: ValueId | undefined,
   own: ValueId | undefined,

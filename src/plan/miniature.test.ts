@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { modelFromConfig, modelFromShortName } from '../models/index.ts'
-import { miniaturePlan, parsePlan, printPlan, type ResolvedPlan, resolvePlan } from './index.ts'
+import { miniaturePlan, PlanError, parsePlan, printPlan, type ResolvedPlan, resolvePlan } from './index.ts'
 
 function resolved(text: string, name: string): ResolvedPlan {
   return resolvePlan(parsePlan(`meshwright: 1\n${text}`), modelFromShortName(name))
@@ -119,6 +119,147 @@ describe('miniaturePlan', () => {
         expect.stringContaining('weights file'),
         expect.stringContaining('not with the tokenizer'),
       ]),
+    )
+  })
+
+  const axesOf = ({ layout }: ResolvedPlan): string =>
+    layout!.actors[0]!.mesh.axes.map(({ name, size }) => `${name}=${size}`).join(' ')
+
+  it('has two ranks along tensor, and three in a ring where they fit', () => {
+    const { plan, small, hides } = shrink(
+      'mesh: { pipeline: 2, data: 8, context: 4, tensor: 8 }\nbatch: { samples: 128, microbatches: 4 }\nlayout: { sequence: true }',
+      'llama-2-70b',
+    )
+    expect(plan.ranks).toHaveLength(512)
+    expect(axesOf(small)).toBe('context=2 tensor=2')
+    expect(replicasOf(small)).toEqual([2, 2])
+    expect(small.ranks).toHaveLength(16)
+    expect(small.document.layout).toEqual(plan.document.layout)
+    expect(hides).toContain('Of the mesh, tensor 8 became 2, context 4 became 2: a mistake that needs more')
+    expect(hides).toContain('Replicas 8 became 2')
+    const four = shrink('mesh: { data: 8, context: 4, tensor: 8 }\nbatch: {samples: 32}', 'llama-2-70b').small
+    // Six runs of tokens: 16 do not divide, 18 do.
+    expect(four.sequence).toBe(18)
+    expect(`${axesOf(four)} of ${replicasOf(four)}`).toBe('context=3 tensor=2 of 2')
+  })
+
+  it('keeps how tensor is split by key-value heads, and context with ulysses', () => {
+    const both = shrink('tp: 16', 'llama-2-70b')
+    expect(axesOf(both.plan)).toBe('tensor.kv=8 tensor.group=2')
+    expect(axesOf(both.small)).toBe('tensor.kv=2 tensor.group=2')
+    expect(both.hides).not.toContain('share key-value heads')
+    const ulysses = shrink('cp: 16\nlayout: ulysses', 'llama-2-70b').small
+    expect(axesOf(ulysses)).toBe('context.kv=2 context.group=2')
+    const one = shrink('tp: 8', 'llama:hidden=512,heads=8,kvHeads=1,mlp=512').small
+    expect(one.layout!.actors[0]!.parts).toMatchObject({ 'tensor.kv': [], 'tensor.group': ['tensor'] })
+    const several = shrink('tp: 2', 'llama-2-70b').small.layout!.actors[0]!.parts
+    expect(several).toMatchObject({ 'tensor.kv': ['tensor'], 'tensor.group': [] })
+  })
+
+  it('has squares and cubes of edge two, and samples for their parts', () => {
+    const square = shrink(
+      'mesh: { data: 4, tensor: { row: 4, column: 4 } }\nbatch: { samples: 128 }',
+      'llama-2-70b',
+    )
+    expect(square.small.document.mesh).toMatchObject({ data: 4, tensor: { row: 2, column: 2 } })
+    expect(square.small.stages[0]!.localSamples).toBe(4)
+    expect(square.hides).toContain('tensor { row: 4, column: 4 } became { row: 2, column: 2 }')
+    const cube = shrink('mesh: { tensor: { x: 4, y: 4, z: 4 } }\nbatch: { samples: 64 }', 'llama-2-70b').small
+    expect(cube.ranks).toHaveLength(8)
+    expect(cube.stages[0]!.localSamples).toBe(4)
+    // Sixteen actors leave no room: the form stays, with one rank.
+    const none = shrink(
+      'mesh: { pipeline: 16, tensor: { row: 2, column: 2 } }\nbatch: { samples: 32 }',
+      'llama-2-70b',
+    )
+    expect(none.small.document.mesh.tensor).toEqual({ row: 1, column: 1 })
+    expect(none.hides).toContain('what ranks along it exchange is not exercised')
+  })
+
+  it('pads the vocabulary where the plan does', () => {
+    const padded = shrink('tp: 4', 'gpt:vocab=50257,hidden=128').small
+    expect(padded.layout!.paddedVocabulary).toBe(258)
+    expect(shrink('tp: 4', 'gpt:vocab=50256,hidden=128').small.layout!.paddedVocabulary).toBe(256)
+  })
+
+  it('cuts experts over the axes that the plan cuts them over', () => {
+    const moe = 'moe:layers=4,hidden=256,heads=8,kvHeads=8,expertMlp=64,experts=64,topk=4'
+    const over = (text: string): string => {
+      const { small } = shrink(`${text}\nbatch: { samples: 256 }`, moe)
+      const { replicas, mesh } = small.layout!.actors[0]!
+      return [...replicas, { name: '|' }, ...mesh.axes].map(({ name }) => name).join(' ')
+    }
+    expect(over('dp: 32\nep: 8')).toBe('data.expertData | data.expert')
+    expect(over('dp: 8\nep: 8')).toBe('| data')
+    expect(over('dp: 8\ntp: 4\nep: 16')).toBe('data.expertData | data.expert tensor')
+    expect(over('dp: 8\ntp: 8\nep: 2\netp: 4')).toBe('data | tensor.expert tensor.expertTensor')
+    const { small } = shrink('dp: 8\nep: 8\ngbs: 256', moe)
+    expect(small.document.mesh).toMatchObject({ data: 2, expert: 2 })
+  })
+
+  it('leaves out rules that do not fit', () => {
+    const rules = (over: string): string => `tp: 4\nlayout: { rules: [{ axis: mlp, over: [${over}] }] }`
+    const kept = shrink(rules('tensor'), 'llama-2-70b')
+    expect(kept.small.layout!.settings.rules).toHaveLength(1)
+    const dropped = shrink(
+      'dp: 2\nep: 2\nmesh: {pipeline: 16}\nlayout: { rules: [{ axis: embed, over: [data] }] }'.replace(
+        'over: [data]',
+        'over: [expert, expertTensor]',
+      ),
+      'moe:layers=16,hidden=64',
+    )
+    expect(dropped.small.document.mesh.expert).toBe(1)
+    const named = shrink(
+      'mesh: { pipeline: 16, data: 4, expert: 2 }\nlayout: { rules: [{ axis: embed, over: [data.expert] }] }',
+      'moe:layers=16,hidden=64',
+    )
+    expect(named.small.layout).toBeNull()
+    expect(named.hides).toContain('Rules of the layout do not fit')
+  })
+
+  it('any layout has one that is valid and keeps its axes where there is room', () => {
+    const tensors = [
+      1,
+      2,
+      3,
+      4,
+      6,
+      12,
+      '{ row: 2, column: 2 }',
+      '{ row: 3, column: 3 }',
+      '{ x: 2, y: 2, z: 2 }',
+    ]
+    fc.assert(
+      fc.property(
+        fc.record({
+          data: fc.constantFrom(1, 2, 6),
+          context: fc.constantFrom(1, 2, 3, 6),
+          tensor: fc.constantFrom(...tensors),
+          expert: fc.constantFrom(1, 2, 3, 6),
+          expertTensor: fc.constantFrom(1, 2),
+          layout: fc.constantFrom('ring', 'gather', 'ulysses', '{ zigzag: false }', '{ vocabulary: false }'),
+          pipeline: fc.constantFrom(1, 2),
+          kvHeads: fc.constantFrom(1, 6, 12, 36),
+        }),
+        ({ kvHeads, layout, pipeline, ...mesh }) => {
+          const model = `moe:layers=2,hidden=288,heads=36,kvHeads=${kvHeads},headDim=8,mlp=144,expertMlp=12,experts=12,topk=2,context=144,vocab=1000`
+          const axes = Object.entries(mesh).map((entry) => entry.join(': '))
+          const text = `mesh: { pipeline: ${pipeline}, ${axes.join(', ')} }\nlayout: ${layout}\nbatch: { samples: 432, microbatches: 2 }`
+          try {
+            resolved(text, model)
+          } catch (error) {
+            if (error instanceof PlanError) return
+            throw error
+          }
+          const { plan, small, hides } = shrink(text, model)
+          expect(small.ranks.length).toBeLessThanOrEqual(16)
+          if (hides.includes('is not exercised') || plan.layout === null) return
+          const kinds = ({ layout: own }: ResolvedPlan): string[] => own!.axes.map(({ name }) => name)
+          if (!hides.includes('other axes') && !hides.includes('share'))
+            expect(kinds(small)).toEqual(kinds(plan))
+        },
+      ),
+      { numRuns: 60 },
     )
   })
 

@@ -1,9 +1,14 @@
-import { type ModelConfig, printShortName } from '../models/index.ts'
+import { type ModelConfig, modelFromConfig, printShortName } from '../models/index.ts'
 import { chainEdges, findGenerator } from '../schedule/index.ts'
 import { leastCommonMultipleOf } from './divisibility.ts'
+import { modelRanks, tensorAxes } from './factorRanks.ts'
+import { sampleParts, sequenceUnit, vocabularyParts } from './layoutChecks.ts'
+import { type ModelShape, modelShape } from './modelShape.ts'
+import { PlanError } from './problems.ts'
 import { shrinkRecompute } from './recompute.ts'
-import type { ResolvedPlan } from './resolve.ts'
-import { shrinkLayers, shrinkModel, shrinkReplicas } from './shrink.ts'
+import { type ResolvedPlan, resolvePlan } from './resolve.ts'
+import { type ShrunkParts, shrinkLayers, shrinkModel } from './shrink.ts'
+import { type ShrunkMesh, shrinkMesh } from './shrinkMesh.ts'
 import type { PlanDocument } from './types.ts'
 import type { PlanZero } from './zero.ts'
 
@@ -44,9 +49,24 @@ export function miniaturePlan(
     (_, actor) => plan.stages.find((stage) => stage.actor === actor)!.replicas,
   )
   const zero = plan.zero
-  const isHybrid = zero !== null && zero.copies > 1 && 4 * actors <= limit
-  const replicas = isHybrid ? before.map(() => 4) : shrinkReplicas(before, limit, neighbours(plan))
-  const ranks = replicas.reduce((sum, count) => sum + count, 0)
+  const planned = modelFromConfig(config)
+  const shape = modelShape(planned)
+  const settings = plan.layout?.settings ?? null
+  const shrunkMesh = shrinkMesh(
+    {
+      mesh: document.mesh,
+      replicas: before,
+      neighbours: neighbours(plan),
+      shape,
+      settings,
+      isHybrid: zero !== null && zero.copies > 1,
+    },
+    limit,
+  )
+  const { mesh, replicas } = shrunkMesh
+  hides.push(...shrunkMesh.hides)
+  const isHybrid = zero !== null && zero.copies > 1 && replicas.every((count) => count === 4)
+  const ranks = replicas.reduce((sum, count) => sum + count, 0) * modelRanks(mesh)
   if (replicas.some((count, actor) => count !== before[actor]))
     hides.push(
       replicas.every((count) => count === 1)
@@ -60,7 +80,7 @@ export function miniaturePlan(
   else if (zero !== null && zero.copies > 1 && !isHybrid)
     hides.push(`${zero.copies} copies of ${zero.shards} shards became one of ${replicas[0]}.`)
   const microbatches = shrinkMicrobatches(plan)
-  const size = shrinkSamples(plan, replicas)
+  const size = shrinkSamples(plan, replicas, sampleParts(mesh.tensor))
   const samples = size * microbatches
   if (samples !== plan.samples || microbatches !== plan.microbatches)
     hides.push(
@@ -72,10 +92,13 @@ export function miniaturePlan(
   if (layers.some((own, stage) => own !== layersBefore[stage]))
     hides.push(`Layers ${listed(layersBefore)} of the stages became ${listed(layers)}.`)
 
-  const sequence = Math.min(plan.sequence, miniatureSequence)
-  const context = plan.sequence === config.context ? sequence : Math.min(config.context, 2 * sequence)
+  const unit = settings === null ? 1 : sequenceUnit(mesh, settings)
+  const sequence = Math.ceil(Math.min(plan.sequence, miniatureSequence) / unit) * unit
+  const context =
+    plan.sequence === config.context ? sequence : Math.max(sequence, Math.min(config.context, 2 * sequence))
   const total = layers.reduce((sum, own) => sum + own, 0)
-  const shrunk = shrinkModel(config, { layers: total, context })
+  const parts = shrunkParts(plan, shape, shrunkMesh)
+  const shrunk = shrinkModel(config, { layers: total, context, parts })
   if (shrunk.hidden !== config.hidden || shrunk.vocab !== config.vocab || sequence !== plan.sequence)
     hides.push(
       `Hidden ${config.hidden}, vocabulary ${config.vocab} and sequence ${plan.sequence} became ${shrunk.hidden}, ${shrunk.vocab} and ${sequence}: memory, overflow of large sums and index ranges of large tensors are not exercised.`,
@@ -94,15 +117,12 @@ export function miniaturePlan(
     hides.push('Initial values come from the seed, not from the weights file, which has other shapes.')
   if (document.data.tokenizer !== null) hides.push('The text is read as bytes, not with the tokenizer.')
 
-  return {
+  const small: Miniature = {
     plan: {
       ...document,
       model: { name: printShortName(shrunk), weights: null },
       data: { ...document.data, tokenizer: null },
-      mesh: {
-        pipeline: actors,
-        data: replicas.every((own) => own === replicas[0]) ? replicas[0]! : replicas,
-      },
+      mesh: { ...mesh, pipeline: actors },
       stages: layers,
       zero: shrinkZero(document.zero, isShared, isHybrid),
       recompute: shrinkRecompute(document.recompute, layersBefore, layers),
@@ -113,6 +133,43 @@ export function miniaturePlan(
     },
     model: shrunk,
     hides,
+  }
+  return document.layout.rules.length === 0 ? small : withFittingRules(small)
+}
+
+/** Without the rules of the layout where they do not fit the small sizes. */
+function withFittingRules(small: Miniature): Miniature {
+  try {
+    resolvePlan(small.plan, modelFromConfig(small.model))
+    return small
+  } catch (error) {
+    if (!(error instanceof PlanError)) throw error
+  }
+  return {
+    plan: { ...small.plan, layout: { ...small.plan.layout, rules: [] } },
+    model: small.model,
+    hides: [...small.hides, 'Rules of the layout do not fit the small sizes and are left out.'],
+  }
+}
+
+/** Into how many parts the small mesh cuts what. */
+function shrunkParts(
+  { document, layout }: ResolvedPlan,
+  shape: ModelShape,
+  { mesh, heads }: ShrunkMesh,
+): ShrunkParts {
+  const edge = Object.values(tensorAxes(mesh.tensor))[0]!
+  const rows = layout?.settings.vocabulary === true
+  return {
+    isCut: layout !== null,
+    heads: heads.heads,
+    kvHeads: heads.kvHeads,
+    mlp:
+      'x' in Object(mesh.tensor) ? edge * edge : document.layout.rules.length > 0 ? modelRanks(mesh) : edge,
+    expertMlp: mesh.expertTensor,
+    experts: mesh.expert,
+    isOneExpert: shape.experts === document.mesh.expert,
+    vocabulary: rows ? [vocabularyParts(document.mesh.tensor), vocabularyParts(mesh.tensor)] : [1, 1],
   }
 }
 
@@ -146,10 +203,13 @@ function shrinkMicrobatches({
 }
 
 /** Samples of a micro-batch: one on a replica where it was one, else several. */
-function shrinkSamples(plan: ResolvedPlan, replicas: readonly number[]): number {
-  const unit = leastCommonMultipleOf(replicas)
+function shrinkSamples(plan: ResolvedPlan, replicas: readonly number[], parts: number): number {
+  const unit = leastCommonMultipleOf(replicas.map((count) => count * parts))
+  const before = plan.layout?.sampleParts ?? 1
   const keepsClasses = (size: number): boolean =>
-    plan.stages.every(({ localSamples, actor }) => localSamples > 1 === size / replicas[actor]! > 1)
+    plan.stages.every(
+      ({ localSamples, actor }) => localSamples / before > 1 === size / replicas[actor]! / parts > 1,
+    )
   return [unit, 2 * unit].find(keepsClasses) ?? 2 * unit
 }
 

@@ -69,6 +69,8 @@ function shrinkClasses(
 
 /** Parts into which the ranks of a miniature cut sizes of its model, as those of the plan cut the model's. */
 export interface ShrunkParts {
+  /** Some size is cut, so that none may be left as it is. */
+  readonly isCut: boolean
   readonly heads: number
   readonly kvHeads: number
   /** What the feed-forward layers and experts must divide by. */
@@ -120,14 +122,17 @@ function fewerExperts(
  */
 export function shrinkModel(
   config: ModelConfig,
-  { layers, context, parts }: { readonly layers: number; readonly context: number; readonly parts: ShrunkParts },
+  {
+    layers,
+    context,
+    parts,
+  }: { readonly layers: number; readonly context: number; readonly parts: ShrunkParts },
 ): ModelConfig {
   const { heads, kvHeads } = parts
   const vocab = shrinkVocabulary(config.vocab, parts.vocabulary)
   const hidden = heads * headWidth
   const few = config.family === 'moe' ? fewerExperts(config, layers, parts) : {}
-  const isCut = parts.mlp > 1 || parts.expertMlp > 1 || heads % 2 !== config.heads % 2
-  if (hidden >= config.hidden && !isCut) return { ...config, ...few, layers, context, vocab }
+  if (hidden >= config.hidden && !parts.isCut) return { ...config, ...few, layers, context, vocab }
   const toMultiple = (size: number, unit: number): number => Math.max(1, Math.ceil(size / unit)) * unit
   const mlp = toMultiple(Math.ceil((config.mlp / config.hidden) * hidden), parts.mlp)
   const narrow = { layers, context, vocab, hidden, heads, mlp }
@@ -149,6 +154,7 @@ export function shrinkModel(
     kvLoraRank: narrowed(config.kvLoraRank),
     ropeHeadDim: isLatent ? headWidth / 2 : headWidth,
     valueHeadDim: headWidth,
+    // Shared experts are feed-forward layers of some times that width.
     expertMlp: toMultiple(narrowed(config.expertMlp), leastCommonMultiple(parts.expertMlp, parts.mlp)),
   }
 }

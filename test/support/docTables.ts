@@ -9,6 +9,7 @@ import { showCommand } from '../../src/cli/show.ts'
 import { simulateCommand } from '../../src/cli/simulate.ts'
 import { tourCommand } from '../../src/cli/tour.ts'
 import { trainCommand } from '../../src/cli/train.ts'
+import { layoutRecipes } from '../../src/layout/index.ts'
 import {
   countParameters,
   type KeyInfo,
@@ -71,6 +72,7 @@ export function generatedParts(): ReadonlyMap<string, () => string> {
     ['public models', publicModelTable],
     ['schedules', scheduleTable],
     ['phases', phaseTable],
+    ['layout recipes', recipeTable],
     ['optimizers', () => settingTables('optimizer', optimizers)],
     [
       'learning rates',
@@ -189,6 +191,18 @@ function scheduleTable(): string {
       return [`### ${code(name)}`, `${sentence(summary)}. Source: ${source}.`, table].join('\n\n')
     })
     .join('\n\n')
+}
+
+function recipeTable(): string {
+  return markdownTable(
+    ['recipe', 'what it does', 'settings', 'source'],
+    layoutRecipes.map(({ name, summary, parameters, source }) => [
+      code(name),
+      summary,
+      Object.keys(parameters).map(code).join(', ') || 'none',
+      source,
+    ]),
+  )
 }
 
 function parameterText(rule: ParameterRule): string {

@@ -55,10 +55,14 @@ export const transpose: OpRule<'transpose'> = {
     const order = permutation.map((dim) => strides[dim]!)
     return [pick(type!, x!.data, offsetsOf(type!.shape, order))]
   },
-  onnx: ({ emit, attributes: { permutation }, inputs }) =>
-    permutation.every((dim, position) => dim === position)
-      ? inputs
-      : emit.node('Transpose', inputs, { perm: { ints: permutation } }),
+  // Where only dims of size 1 change places, elements keep their order: a view, not a copy.
+  onnx: ({ emit, attributes: { permutation }, inputs, inputTypes, outputTypes }) => {
+    const { shape } = inputTypes[0]!
+    const long = permutation.filter((dim) => shape[dim] !== 1)
+    return long.every((dim, at) => at === 0 || dim > long[at - 1]!)
+      ? [reshaped(emit, inputs[0]!, shape, outputTypes[0]!.shape)]
+      : emit.node('Transpose', inputs, { perm: { ints: permutation } })
+  },
 }
 
 export const broadcast: OpRule<'broadcast'> = {

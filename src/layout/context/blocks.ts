@@ -25,8 +25,8 @@ export function idsToBlocks(builder: GraphBuilder, ids: ValueId, parts: number):
 }
 
 /**
- * For each block whether the one that began `steps` blocks before it in a ring has earlier positions, those of its own
- * number: bool [parts, 1, 1].
+ * For each block whether the one `steps` before it around a ring comes before it in the sequence too, and not around the
+ * end: bool [parts, 1, 1]. Made of the number of the block alone, which a rank knows.
  */
 export function comesFromEarlier(builder: GraphBuilder, parts: number, steps: number): ValueId {
   const block = builder.one('iota', [], { shape: [parts, 1, 1], dtype: 'i32', dim: 0 })

@@ -4,10 +4,12 @@ import type { FactoredGraph } from '../factors/factorGraph.ts'
 import { replicatedLayout, shardingAxes } from '../layout.ts'
 import { axesSize, meshSize } from '../mesh.ts'
 import { type OpPlan, opPlans } from '../rules/choose.ts'
+import type { Assignment } from '../rules/assignment.ts'
 import type { CuttableOp } from '../rules/cuttable.ts'
 import type { Layout, Mesh } from '../types.ts'
 import { ringTotal } from '../wire.ts'
-import type { ComputeItem, MoveItem, PlacedValue, WantedLayout, Wants } from './types.ts'
+import { type Panels, panelsOf } from './panels.ts'
+import type { ComputeItem, MoveItem, PlacedValue, ProductStyle, WantedLayout, Wants } from './types.ts'
 import { Versions } from './versions.ts'
 import { hintedResults, layoutAlong, targetOf, wantedResults } from './wanted.ts'
 
@@ -23,10 +25,13 @@ export interface AssignedGraph {
   readonly wholeLast: ReadonlySet<number>
 }
 
-/** How an output is wanted, by its name, how it comes and how inputs lie; asked before the wants. */
+/**
+ * How an output is wanted, by its name, how it comes and how inputs lie; asked before the wants. How it comes is not known yet
+ * where the op that makes it is to be chosen: what depends on it has no answer then.
+ */
 export type OutputWants = (
   output: string,
-  made: Layout,
+  made: Layout | undefined,
   inputLayout: (input: string) => Layout,
 ) => WantedLayout | undefined
 
@@ -35,7 +40,7 @@ export type OutputWants = (
  * any of the layouts they have by then, to where its results are wanted. Terms of a value that several ops use are reduced
  * before the first of them, as each would reduce what follows from them otherwise, unless all are linear in it and other
  * terms along the axis, of products with parameters that it cuts, are to be reduced later anyway. Where it
- * moves no more, an op is cut as its sole user is by another operand.
+ * moves no more, an op is cut as its sole user is by another operand. Products in the style of the wants come first.
  */
 export function assignLayouts(
   graph: Graph,
@@ -43,8 +48,9 @@ export function assignLayouts(
   mesh: Mesh,
   wants: Wants,
   outputWants: OutputWants = () => undefined,
+  plansOf: typeof opPlans = opPlans,
 ): AssignedGraph {
-  const versions = new Versions(factored, mesh)
+  const versions = new Versions(factored, mesh, plansOf)
   const factorsOf = (value: ValueId): number[] => factored.factors[value]!.map(({ length }) => length)
   for (const { name, kind, value } of graph.inputs) {
     const type = versions.type(value)
@@ -58,11 +64,15 @@ export function assignLayouts(
   const blockOf = (value: ValueId): number => blocks.get(value) ?? -1
   const operandsOf = (index: number): readonly ValueId[] => graph.nodes[index]!.inputs
   const uses = countUses(graph)
-  const wanted = wantedResults(graph, factored, mesh, wants, uses)
+  const inputLayout = (name: string): Layout => versions.placed.get(name)!.layout
+  const early = (output: string): WantedLayout | undefined => outputWants(output, undefined, inputLayout)
+  const wanted = wantedResults(graph, factored, mesh, wants, uses, early)
   const hints = hintedResults(graph, factored, mesh, wanted)
   const ways: Ways = {
     mesh,
     versions,
+    plansOf,
+    products: wants.products,
     sole: new Set([...uses].flatMap(([value, count]) => (count === 1 ? [value] : []))),
     linear: linearValues(graph, factored, uses),
     summing: parameterAxes(graph, versions),
@@ -104,10 +114,14 @@ export function assignLayouts(
     const asUsed = hint === undefined ? undefined : choosePlan(ways, request, [hint])
     const later = targets[0] === undefined ? hints.get(outputs[0]!) : undefined
     const asFollows = later === undefined ? undefined : choosePlan(ways, request, [later])
-    const { plan, layouts } = better(better(asWanted, asUsed), asFollows)!
+    const { plan, layouts, panels } = better(better(asWanted, asUsed), asFollows)!
     if (isCutLast(op, layouts[0]!) && !isCutLast(op, plan.operands[0]!.to)) wholeLast.add(index)
-    const operands = ids.map((id, at) => versions.require(id, layouts[at]!, plan.operands[at]!.to, block))
-    const results = outputs.map((output, at) => versions.place(output, plan.outputs[at]!))
+    const operands = ids.map((id, at) => {
+      const from = layouts[at]!
+      return versions.require(id, from, panels?.operands[at] === undefined ? plan.operands[at]!.to : from, block)
+    })
+    const made = panels?.result === undefined ? plan.outputs : [plan.results[0]!.to]
+    const results = outputs.map((output, at) => versions.place(output, made[at]!))
     versions.items.push({
       kind: 'compute',
       op,
@@ -115,17 +129,16 @@ export function assignLayouts(
       operands,
       results,
       block,
+      ...(panels === undefined ? {} : { panels }),
     })
     outputs.forEach((output, at) => {
       const want = targets[at]
       if (want === undefined) return
-      const made = plan.outputs[at]!
-      const target = targetOf(want, made)
-      versions.require(output, made, target, block)
+      const target = targetOf(want, made[at]!)
+      versions.require(output, made[at]!, target, block)
       versions.settle(output, target)
     })
   }
-  const inputLayout = (name: string): Layout => versions.placed.get(name)!.layout
   const outputs = graph.outputs.map(({ name, value }) => {
     const [home] = versions.layouts(value)
     const want =
@@ -181,6 +194,8 @@ function parameterAxes({ inputs }: Graph, versions: Versions): ReadonlySet<strin
 interface Ways {
   readonly mesh: Mesh
   readonly versions: Versions
+  readonly plansOf: typeof opPlans
+  readonly products: ProductStyle | undefined
   /** Values of one use. */
   readonly sole: ReadonlySet<ValueId>
   /** Values of which every use is linear in them. */
@@ -202,10 +217,14 @@ interface Choice {
   readonly layouts: readonly Layout[]
   /** Bytes of its redistributions, and of those that it leaves to others. */
   readonly bytes: number
+  /** Whether it is in the style in which products are wanted. */
+  readonly isInStyle: boolean
+  /** Where it goes along an index by panels. */
+  readonly panels: Panels | undefined
 }
 
 function choosePlan(
-  { mesh, versions, sole, linear, summing }: Ways,
+  { mesh, versions, plansOf, products, sole, linear, summing }: Ways,
   { op, ids, isOpen }: ChoiceRequest,
   wanted: readonly (WantedLayout | undefined)[],
 ): Choice | undefined {
@@ -227,9 +246,26 @@ function choosePlan(
     }, 0)
   let best: Choice | undefined
   for (const layouts of combinations(ids.map((id) => versions.layouts(id))))
-    for (const plan of opPlans(op, { mesh, layouts, wanted }))
-      if (reduces(plan)) best = better(best, { plan, layouts, bytes: plan.wireBytes + left(plan) })
+    for (const plan of plansOf(op, { mesh, layouts, wanted })) {
+      if (!reduces(plan)) continue
+      const bytes = plan.wireBytes + left(plan)
+      const panels = products?.kind === 'panels' ? panelsOf(op, plan, mesh, products.axes) : undefined
+      const isInStyle =
+        panels !== undefined ||
+        (products?.kind === 'blocks' && cutsEach(op, plan.assignment, products.axes))
+      best = better(best, { plan, layouts, bytes, isInStyle, panels })
+    }
   return best
+}
+
+/** Whether each of the axes alone cuts an index of a product, and one of them that over which it sums. */
+function cutsEach({ signature }: CuttableOp, { indices }: Assignment, axes: readonly string[]): boolean {
+  const cut = axes.map((axis) =>
+    Object.entries(indices).find(([, own]) => `${own.filter((other) => axes.includes(other))}` === axis),
+  )
+  const isSummed = ([index]: readonly [string, unknown]): boolean =>
+    signature.outputs.every((names) => !names.includes(index))
+  return cut.every((found) => found !== undefined) && cut.some((found) => isSummed(found!))
 }
 
 /** The first, unless the second is cheaper. */
@@ -239,6 +275,7 @@ function better(first: Choice | undefined, second: Choice | undefined): Choice |
 }
 
 function isCheaper(left: Choice, right: Choice): boolean {
+  if (left.isInStyle !== right.isInStyle) return left.isInStyle
   return left.bytes === right.bytes ? left.plan.parts > right.plan.parts : left.bytes < right.bytes
 }
 

@@ -91,7 +91,8 @@ function gradientWants(
     const gradient = owners.get(name)
     if (gradient === undefined) return undefined
     const own = inputLayout(gradient.parameter).dims
-    const dims = gradient.kind === 'dense' ? own : rowDims(made, own)
+    if (gradient.kind === 'rows' && made === undefined) return undefined
+    const dims = gradient.kind === 'dense' ? own : rowDims(made!, own)
     const used = dims.flat()
     const required = (terms.get(gradient.parameter) ?? []).filter((axis) => !used.includes(axis))
     const partial = Object.fromEntries(required.map((axis) => [axis, 'sum' as const]))

@@ -1,12 +1,14 @@
 import { byteSize, type Graph, GraphBuilder, type ValueId } from '../../graph/index.ts'
 import { factorGraph } from '../factors/factorGraph.ts'
 import { checkMesh, meshSize } from '../mesh.ts'
+import { rememberedPlans } from '../rules/choose.ts'
 import { decomposeNodes } from '../rules/decompose.ts'
 import { addLocalOp, localShape, mergedShape } from '../rules/local.ts'
 import type { Mesh } from '../types.ts'
 import { ringTotal } from '../wire.ts'
 import { type AssignedGraph, assignLayouts, type OutputWants } from './assign.ts'
 import { addStep } from './communication.ts'
+import { addPanels } from './panels.ts'
 import { RankScalars } from './rankScalars.ts'
 import type { LocalGraph, PlacedType, PlacedValue, Wants } from './types.ts'
 import { checkedWants } from './wanted.ts'
@@ -26,7 +28,9 @@ export function localGraph(graph: Graph, mesh: Mesh, wants: Wants, outputWants?:
   checkMesh(mesh)
   const checked = checkedWants(wants, mesh)
   let cut = graph
-  let assigned = assignLayouts(cut, factorGraph(cut), mesh, checked, outputWants)
+  // Layers are alike.
+  const plansOf = rememberedPlans()
+  let assigned = assignLayouts(cut, factorGraph(cut), mesh, checked, outputWants, plansOf)
   for (;;) {
     const { wholeLast } = assigned
     const current = cut
@@ -34,7 +38,7 @@ export function localGraph(graph: Graph, mesh: Mesh, wants: Wants, outputWants?:
       wholeLast.has(node) && decomposable.includes(current.nodes[node]!.op)
     if (![...wholeLast].some(wanted)) break
     cut = decomposeNodes(current, wanted)
-    assigned = assignLayouts(cut, factorGraph(cut), mesh, checked, outputWants)
+    assigned = assignLayouts(cut, factorGraph(cut), mesh, checked, outputWants, plansOf)
   }
   return addLocal(cut, mesh, assigned)
 }
@@ -52,12 +56,16 @@ function addLocal(graph: Graph, mesh: Mesh, { items, values, outputs }: Assigned
     made.set(name, builder.input(name, kind, { dtype, shape, ...(axes === undefined ? {} : { axes }) }))
     inputs.set(name, placed)
   }
-  for (const item of items) {
+  for (const [occasion, item] of items.entries()) {
     builder.setBlock(item.block)
     if (item.kind === 'compute') {
-      const { op, assignment, results } = item
+      const { op, assignment, results, panels } = item
       const operands = item.operands.map((name) => made.get(name)!)
-      const own = addLocalOp(builder, op, operands, mesh, assignment, scalars.start)
+      const { start } = scalars
+      const own =
+        panels === undefined
+          ? addLocalOp(builder, op, operands, mesh, assignment, start)
+          : [addPanels({ builder, mesh, start, occasion }, op, operands, assignment, panels)]
       results.forEach((name, at) => {
         made.set(name, own[at]!)
       })

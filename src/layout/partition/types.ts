@@ -3,6 +3,7 @@ import type { Redistribution } from '../redistribute.ts'
 import type { Assignment } from '../rules/assignment.ts'
 import type { CuttableOp } from '../rules/cuttable.ts'
 import type { Layout } from '../types.ts'
+import type { Panels } from './panels.ts'
 
 /** A value of a graph, as wants see it. */
 export interface WantedValue {
@@ -30,7 +31,24 @@ export interface WantedLayout extends Layout {
  * Where a value must lie; undefined where any layout will do (an input then lies whole on every rank, an output as it
  * comes). Must give the same answer for the same value.
  */
-export type Wants = (value: WantedValue) => WantedLayout | undefined
+export interface Wants {
+  (value: WantedValue): WantedLayout | undefined
+  /** Left out: ops are cut in whatever way moves the fewest bytes. */
+  readonly products?: ProductStyle
+}
+
+/**
+ * Ways to compute products, look-ups and gradients of tables that are taken wherever layouts allow them, though others may
+ * move less.
+ *
+ * - `panels`: on a square of two axes no matrix that both of them cut is gathered, but goes around by panels (`panelsOf`)
+ * - `blocks`: on a cube of three axes each of them cuts one index of a product, so that of every matrix each rank gathers what
+ *   one axis has of it
+ */
+export interface ProductStyle {
+  readonly kind: 'panels' | 'blocks'
+  readonly axes: readonly string[]
+}
 
 /** A value in one of the layouts that it has in the course of a partitioned graph. */
 export interface PlacedValue {
@@ -50,6 +68,8 @@ export interface ComputeItem {
   readonly operands: readonly string[]
   readonly results: readonly string[]
   readonly block: number
+  /** Of an op that goes along an index by panels, which the assignment has whole. */
+  readonly panels?: Panels
 }
 
 /** A placed value in another layout. */

@@ -2,7 +2,7 @@ import type { OpName, TensorType, ValueId } from '../../graph/index.ts'
 import type { FactoredGraph } from '../factors/factorGraph.ts'
 import { replicatedLayout, sameLayout } from '../layout.ts'
 import { redistribute } from '../redistribute.ts'
-import { opPlans } from '../rules/choose.ts'
+import type { opPlans } from '../rules/choose.ts'
 import type { CuttableOp } from '../rules/cuttable.ts'
 import { printLayout } from '../text.ts'
 import type { Layout, Mesh } from '../types.ts'
@@ -23,11 +23,13 @@ export class Versions {
   readonly placed: Map<string, PlacedValue> = new Map()
   private readonly factored: FactoredGraph
   private readonly mesh: Mesh
+  private readonly plansOf: typeof opPlans
   private readonly known = new Map<ValueId, PlacedValue[]>()
   private readonly settled = new Map<ValueId, PlacedValue[]>()
   private readonly generators = new Map<ValueId, Generator>()
 
-  constructor(factored: FactoredGraph, mesh: Mesh) {
+  constructor(factored: FactoredGraph, mesh: Mesh, plansOf: typeof opPlans) {
+    this.plansOf = plansOf
     this.factored = factored
     this.mesh = mesh
   }
@@ -98,7 +100,7 @@ export class Versions {
     if (generator === undefined) return undefined
     const { op, operands: ids, block } = generator
     const layouts = ids.map((id) => this.layouts(id).find(isWhole)!)
-    const plan = opPlans(op, { mesh: this.mesh, layouts, wanted: [to] }).find(
+    const plan = this.plansOf(op, { mesh: this.mesh, layouts, wanted: [to] }).find(
       ({ outputs, wireBytes }) => wireBytes === 0 && sameLayout(outputs[0]!, to),
     )
     if (plan === undefined) return undefined

@@ -6,11 +6,11 @@ import { makeLayout, shardingAxes } from '../layout.ts'
 import { canCut } from '../rules/assignment.ts'
 import type { CuttableOp } from '../rules/cuttable.ts'
 import type { Layout, Mesh } from '../types.ts'
-import type { WantedLayout, Wants } from './types.ts'
+import type { WantedLayout, WantedValue, Wants } from './types.ts'
 
 /** The wants, which say of a layout that does not fit, or is not even, whose it is. */
 export function checkedWants(wants: Wants, mesh: Mesh): Wants {
-  return (value) => {
+  const checked = (value: WantedValue): WantedLayout | undefined => {
     const layout = wants(value)
     if (layout === undefined) return undefined
     const what = `${value.role} ${value.name ?? formatType(value.type)}`
@@ -30,6 +30,7 @@ export function checkedWants(wants: Wants, mesh: Mesh): Wants {
     })
     return layout
   }
+  return wants.products === undefined ? checked : Object.assign(checked, { products: wants.products })
 }
 
 /** The layout that a value made as `made` is to be in: with the terms that it has where the want lets them be. */
@@ -51,6 +52,7 @@ export function wantedResults(
   mesh: Mesh,
   wants: Wants,
   uses: ReadonlyMap<ValueId, number>,
+  outputWants: (output: string) => WantedLayout | undefined,
 ): ReadonlyMap<ValueId, WantedLayout> {
   const wanted = new Map<ValueId, WantedLayout>()
   const outputs = new Map(graph.outputs.map(({ name, value }) => [value, name]))
@@ -67,7 +69,7 @@ export function wantedResults(
         wants({ role: 'result', name, type, factors, madeBy: node.op, usedBy: users.get(value) ?? [] }) ??
         (output === undefined || uses.get(value) !== 1
           ? undefined
-          : wants({ role: 'output', name: output, type, factors })) ??
+          : (outputWants(output) ?? wants({ role: 'output', name: output, type, factors }))) ??
         wanted.get(value)
       if (layout !== undefined) wanted.set(value, layout)
     }

@@ -5,6 +5,7 @@ import { ringAttention } from '../context/ringAttention.ts'
 import { axesSize } from '../mesh.ts'
 import type { Wants } from '../partition/types.ts'
 import { megatronCuts } from './megatron.ts'
+import { padVocabulary } from './padVocabulary.ts'
 import type { FactoredAxes, LayoutSettings } from './settings.ts'
 import { type RecipeCuts, recipeWants } from './wants.ts'
 
@@ -13,9 +14,18 @@ export function layoutWants(settings: LayoutSettings, axes: FactoredAxes, graph:
   return recipeWants(recipeCuts(settings, axes), settings, axes, graph)
 }
 
-/** The forward graph of a model in the form in which a plan's layout can cut it: the same mathematics. */
-export function layoutForm(settings: LayoutSettings, { mesh, parts }: FactoredAxes, model: Graph): Graph {
+/**
+ * The forward graph of a model in the form in which a plan's layout can cut it: the same mathematics. Tables of its vocabulary
+ * get `paddedVocabulary` rows, the other sizes are the model's.
+ */
+export function layoutForm(
+  settings: LayoutSettings,
+  { mesh, parts }: FactoredAxes,
+  original: Graph,
+  paddedVocabulary?: number,
+): Graph {
   const { context, zigzag } = settings
+  const model = paddedVocabulary === undefined ? original : padVocabulary(original, paddedVocabulary)
   const ranks = axesSize(mesh, parts['context'] ?? [])
   switch (context) {
     case 'ring':

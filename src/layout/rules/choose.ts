@@ -51,6 +51,21 @@ export function opPlans(op: CuttableOp, request: OpPlanRequest): OpPlan[] {
     .sort((a, b) => a.wireBytes - b.wireBytes || b.parts - a.parts)
 }
 
+/** `opPlans` that finds the ways of ops that are alike, from operands that lie alike, once. */
+export function rememberedPlans(): typeof opPlans {
+  const known = new Map<string, OpPlan[]>()
+  return (op, request) => {
+    const shown = (layouts: readonly (WantedLayout | undefined)[]): string =>
+      layouts
+        .map((layout) => (layout === undefined ? '' : `${printLayout(layout)}${layout.keepsTerms ?? ''}`))
+        .join(';')
+    const key = `${op.key} ${shown(request.layouts)} to ${shown(request.wanted ?? [])}`
+    const found = known.get(key) ?? opPlans(op, request)
+    known.set(key, found)
+    return found
+  }
+}
+
 /** Whether results that vary are wanted so. */
 function reaches(outputs: readonly Layout[], wanted: OpPlanRequest['wanted']): boolean {
   return outputs.every((layout, output) => {

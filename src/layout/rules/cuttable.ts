@@ -6,6 +6,8 @@ import type { LocalOperands, OpSignature } from './notation.ts'
 
 /** An op on whole operands that may be cut. Signature and types are over the factors of dims, in order. */
 export interface CuttableOp {
+  /** Equal for ops that may be cut in the same ways. */
+  readonly key: string
   readonly signature: OpSignature
   readonly inputs: readonly TensorType[]
   readonly outputs: readonly TensorType[]
@@ -46,6 +48,7 @@ export function cuttableOp(
     types.map(({ dtype }, at) => ({ dtype, shape: of[at]!.flat() }))
   const counts = (of: readonly Factors[]): Counts[] => of.map((dims) => dims.map((parts) => parts.length))
   return {
+    key: `${op} ${JSON.stringify([attributes, factors, inputs.map(({ dtype }) => dtype)])}`,
     signature: factoredSignature(typed, factors),
     inputs: factored(inputs, factors.inputs),
     outputs: factored(outputs, factors.outputs),

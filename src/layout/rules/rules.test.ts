@@ -65,6 +65,18 @@ describe('layout rules', () => {
       [3],
       [2, 6],
     ],
+    // A part of the queries knows which keys it sees where that is an operand.
+    [
+      'attention',
+      { scale: 1, causal: false },
+      [f64(2, 2, 4, 5), f64(2, 2, 4, 5), f64(2, 2, 4, 5), { dtype: 'bool', shape: [4, 4] }],
+      'queries',
+      [2, 4],
+      [3],
+    ],
+    // A roll among ranks that have one element each.
+    ['roll', { dim: 1, shift: 1 }, [f64(3, 4)], 'd1', [4], [2]],
+    ['roll', { dim: 1, shift: 1 }, [f64(4, 3)], 'd0', [2, 4], [3]],
     ['matmul', plain, [f64(7, 5), f64(5, 3)], 'inner', [5], [2, 3, 6]],
   ] as const)(
     '%s %j cuts %j along %s in %j parts and not in %j',

@@ -21,6 +21,8 @@ export interface PhaseOutputs extends OutputMarks {
   readonly isReadable: (output: string) => boolean
   /** A collective may write where it goes. */
   readonly takesCollective: (output: string) => boolean
+  /** Axes along which ranks hold terms of it until the step's end; undefined where those are not ranks of one actor. */
+  readonly sumsOf: (output: string) => readonly string[] | undefined
   /** Number of the first value that crosses pieces. */
   readonly firstCrossing: number
 }
@@ -242,8 +244,11 @@ class Cut {
     const result = this.held.get(node.outputs[0]!)!.place
     const isSole = this.sources.get(value)!.length === 1 && !this.users.has(value)
     if (node.attributes.reduce !== 'sum' || place?.kind !== 'crossing' || !isSole) return
-    if (result.kind === 'output' && this.outside.isAccumulated(result.name)) return
-    const after = result.kind === 'crossing' ? this.crossings.get(result.name)!.terms : []
+    const after =
+      result.kind === 'crossing'
+        ? this.crossings.get(result.name)!.terms
+        : this.outside.sumsOf(result.name)
+    if (after === undefined) return
     const crossing = this.crossings.get(place.name)!
     const terms = [...new Set([...node.attributes.axes, ...after])]
     this.crossings.set(place.name, { ...crossing, terms })

@@ -8,6 +8,7 @@ import type { Program, Stream } from '../types.ts'
 import { lowerCompute } from './compute.ts'
 import { Dag } from './dag.ts'
 import { emitProgram } from './emit.ts'
+import { stageLayouts } from './layouts.ts'
 import { names } from './names.ts'
 import { orderNodes } from './order.ts'
 import { findPack, type StageInfo } from './packs.ts'
@@ -50,7 +51,8 @@ const channelSlots = 2
  * so nothing here is a user's mistake.
  */
 export function lowerPlan(plan: ResolvedPlan, model: Model, options: LowerOptions = {}): Program {
-  return lowerStages(plan, stageInfos(plan, model, null), options)
+  const layouts = plan.layout === null ? null : stageLayouts(plan, model, plan.layout)
+  return lowerStages(plan, stageInfos(plan, model, layouts), options)
 }
 
 /** The same of stages that are there. */

@@ -1,82 +1,53 @@
 import { describe, expect, it } from 'vitest'
 import { compilePlan, randomBatches, stateOf } from '../../../test/support/trainingCase.ts'
 import { serial } from '../../cli/checkPlan.ts'
-import { type Compiled, learningRateOf } from '../../cli/prepare.ts'
+import { learningRateOf } from '../../cli/prepare.ts'
 import { createEmulator } from '../../engine/index.ts'
 import { checkEquality } from '../../engine/training/equality.ts'
-import type { FactoredAxes, LayoutSettings } from '../../layout/index.ts'
-import type { Program } from '../types.ts'
 import { verifyProgram } from '../verify/index.ts'
-import { lowerPlan, lowerStages } from './index.ts'
-import { stageLayouts } from './layouts.ts'
-import { stageInfos } from './stages.ts'
-
-const megatron: LayoutSettings = {
-  tensor: 'megatron',
-  sequence: false,
-  vocabulary: true,
-  context: null,
-  zigzag: false,
-  gathered: false,
-  overlap: 1,
-  rules: [],
-}
-
-function row(tensor: number, data: number): FactoredAxes {
-  return {
-    mesh: { axes: [{ name: 'tensor', size: tensor }] },
-    replicas: data === 1 ? [] : [{ name: 'data', size: data }],
-    parts: { data: [], context: [], tensor: ['tensor'] },
-  }
-}
-
-interface Case {
-  readonly family: 'gpt' | 'llama'
-  readonly stages: number
-  readonly data: number
-  readonly tensor: number
-  readonly settings?: Partial<LayoutSettings>
-  readonly more?: Record<string, unknown>
-}
+import { lowerPlan } from './index.ts'
 
 const models = {
   gpt: 'gpt:layers=2,hidden=16,heads=4,context=8,vocab=32,mlp=24',
   llama: 'llama:layers=2,hidden=16,heads=4,kvHeads=2,mlp=24,context=8,vocab=32,tied=false',
+  moe: 'moe:layers=2,hidden=16,heads=4,kvHeads=2,mlp=24,context=8,vocab=32,experts=4,topk=2,expertMlp=12',
 }
 
-function compiled({ family, stages, data, more }: Case): Compiled {
-  return compilePlan({
+interface Case {
+  readonly model: keyof typeof models
+  readonly mesh: { readonly pipeline?: number; readonly data?: number; readonly [axis: string]: unknown }
+  readonly more?: Readonly<Record<string, unknown>>
+}
+
+const cases: readonly Case[] = [
+  { model: 'llama', mesh: { tensor: 2 } },
+  { model: 'gpt', mesh: { tensor: 2 } },
+  { model: 'llama', mesh: { tensor: 4 } },
+  { model: 'llama', mesh: { pipeline: 2, data: 2, tensor: 2 }, more: { layout: { sequence: true } } },
+  { model: 'gpt', mesh: { pipeline: 2, data: 2, tensor: 2 }, more: { zero: 3, recompute: 'full' } },
+  {
+    model: 'gpt',
+    mesh: { data: 4, tensor: 2 },
+    more: { zero: { stage: 3, shards: 2, replicas: 'sharded' }, layout: { sequence: true } },
+  },
+  { model: 'gpt', mesh: { pipeline: 2, tensor: 2 }, more: { layout: { sequence: true }, schedule: 'zb-h1' } },
+]
+
+describe.each(cases)('%j', ({ model, mesh, more }) => {
+  const made = compilePlan({
     meshwright: 1,
-    model: models[family],
-    mesh: { pipeline: stages, data },
+    model: models[model],
+    mesh: { pipeline: 1, ...mesh },
     schedule: '1f1b',
-    batch: { samples: 4 * data, microbatches: 2 },
+    batch: { samples: 4 * (mesh.data ?? 1), microbatches: 2 },
     dtype: 'f64',
     optimizer: { name: 'adamw', weightDecay: 0.1 },
+    // Far below the norm of a new model's gradients.
     clip: 0.25,
     reduction: { bucketBytes: 4096 },
     ...more,
   })
-}
-
-function lowered({ plan, model }: Compiled, one: Case): Program {
-  const layout = {
-    actors: plan.schedule.actors.map(() => row(one.tensor, one.data)),
-    settings: { ...megatron, ...one.settings },
-  }
-  const stages = stageInfos(plan, model, stageLayouts(plan, model, layout))
-  return lowerStages(plan, stages, { gradients: true })
-}
-
-describe.each<Case>([
-  { family: 'llama', stages: 1, data: 1, tensor: 2 },
-  { family: 'gpt', stages: 1, data: 1, tensor: 2 },
-  { family: 'llama', stages: 2, data: 2, tensor: 2, settings: { sequence: true } },
-  { family: 'gpt', stages: 2, data: 2, tensor: 2, more: { zero: 3, recompute: 'full' } },
-  { family: 'gpt', stages: 2, data: 1, tensor: 2, settings: { sequence: true }, more: { schedule: 'zb-h1' } },
-])('%o', (one) => {
-  const made = compiled(one)
-  const program = lowered(made, one)
+  const program = lowerPlan(made.plan, made.model, { gradients: true })
 
   it('verifies', () => {
     expect(verifyProgram(program).findings.map(({ message }) => message)).toEqual([])

@@ -3,6 +3,7 @@ import {
   type FactoredAxes,
   type LayoutSettings,
   type LocalDerivative,
+  layoutForm,
   layoutWants,
   localDerivative,
 } from '../../layout/index.ts'
@@ -27,17 +28,32 @@ export interface StageLayouts {
 export function stageLayouts(
   plan: Pick<ResolvedPlan, 'sequence' | 'dtype'>,
   model: Model,
-  layout: { readonly actors: readonly FactoredAxes[]; readonly settings: LayoutSettings },
+  layout: {
+    readonly actors: readonly FactoredAxes[]
+    readonly settings: LayoutSettings
+    readonly paddedVocabulary: number
+  },
 ): StageLayouts {
   const { actors, settings } = layout
+  const within = actors.map(withinMesh)
   return {
     actors,
     holdGathered: settings.gathered,
-    build: (batch) => model.build({ batch, sequence: plan.sequence, dtype: plan.dtype }),
+    build: (batch) => {
+      const graph = model.build({ batch, sequence: plan.sequence, dtype: plan.dtype })
+      return layoutForm(settings, actors[0]!, graph, layout.paddedVocabulary)
+    },
     derive: (derivative, actor, terms) => {
-      const axes = actors[actor]!
+      const axes = within[actor]!
       const wants = layoutWants(settings, axes, derivative.joint)
       return localDerivative(derivative, axes.mesh, wants, { terms })
     },
   }
+}
+
+/** Without the data axes outside of the mesh: the graph is of the samples of one rank along those. */
+function withinMesh(axes: FactoredAxes): FactoredAxes {
+  const isInside = (part: string): boolean => axes.mesh.axes.some(({ name }) => name === part)
+  const parts = Object.entries(axes.parts).map(([name, from]) => [name, from.filter(isInside)] as const)
+  return { ...axes, parts: Object.fromEntries(parts) }
 }

@@ -22,7 +22,7 @@ export interface Placement {
 /**
  * Puts every node into a piece. What a communication needs comes first. A product that nothing waits for runs during it,
  * with what leads to the product and follows from it; what else does not wait is in the piece that has its operands. A
- * node that only one later piece needs is put there unless more bytes then cross.
+ * node that only later pieces need is put into the first of them unless more bytes then cross.
  */
 export function placeNodes(flow: Flow, marks: OutputMarks): Placement {
   const { level, root, placed, communications, lastLevel } = flow
@@ -122,7 +122,7 @@ function isProduct(graph: Flow['graph'], node: Node): boolean {
   return found === 'product' || found === 'attention'
 }
 
-/** Moves nodes to the one later piece that needs them, where no more bytes then cross. */
+/** Moves nodes to the first later piece that needs them, where no more bytes then cross. */
 function sink(flow: Flow, marks: OutputMarks, pieceOf: Map<Node, number>): void {
   const { graph, root, free, placed, maker } = flow
   const kept = new Set<ValueId>()
@@ -153,12 +153,14 @@ function sink(flow: Flow, marks: OutputMarks, pieceOf: Map<Node, number>): void 
   }
   for (const node of placed.toReversed()) {
     if (isProduct(graph, node) || node.outputs.some((output) => kept.has(output))) continue
-    const targets = new Set(node.outputs.flatMap((output) => piecesOf(output)))
-    const [target] = targets
-    if (targets.size !== 1 || target! <= pieceOf.get(node)!) continue
-    const saved = node.outputs.filter((output) => piecesOf(output).length > 0)
+    const target = Math.min(...node.outputs.flatMap((output) => piecesOf(output)))
+    if (target === Infinity || target <= pieceOf.get(node)!) continue
+    const saved = node.outputs.filter((output) => {
+      const pieces = piecesOf(output)
+      return pieces.length > 0 && pieces.every((piece) => piece === target)
+    })
     if (sum(rootsOf(flow, node).map((value) => added(value, node))) <= sum(saved.map(bytes)))
-      pieceOf.set(node, target!)
+      pieceOf.set(node, target)
   }
 }
 

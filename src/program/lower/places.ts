@@ -2,7 +2,7 @@ import { internalError } from '../../base/index.ts'
 import { localShape } from '../shards.ts'
 import type { MeshAxis, PackEntry, Region } from '../types.ts'
 import type { CutGraph } from './cutGraph.ts'
-import type { ParameterPack, StageInfo } from './packs.ts'
+import { type ParameterPack, type StageInfo, type SummedTensor, segmentAt } from './packs.ts'
 
 /** Where a task of a stage reads a parameter and writes its gradient. */
 export interface ParameterPlace {
@@ -47,6 +47,12 @@ function findEntry(
     if (entry !== undefined) return { pack, entry, mesh }
   }
   throw internalError(`parameter ${name} is in no pack for stage ${info.stage}`)
+}
+
+/** How a gradient is added up. */
+export function parameterSums(stages: readonly StageInfo[], info: StageInfo, name: string): SummedTensor {
+  const { pack, entry } = findEntry(stages, info, name)
+  return segmentAt(pack, entry.offset)
 }
 
 /** Elements of a pack that belong to an entry, the padding behind it among them. */
@@ -95,8 +101,8 @@ export function gradientWriters(
     const found = new Map<string, string>()
     phase?.steps.forEach((step, index) => {
       if (step.kind === 'run') for (const { name } of step.graph.outputs) found.set(name, String(index))
+      // Of one tensor alone.
       else
-        // Of one tensor alone.
         for (const { result } of step.parts)
           if (result.kind === 'output') found.set(result.name, `${index} ${result.name}`)
     })

@@ -17,7 +17,7 @@ import { communicates } from './flow.ts'
 import { groupAlong } from './groups.ts'
 import { names } from './names.ts'
 import type { StageInfo } from './packs.ts'
-import { type GradientWriters, isPadded, parameterPlace } from './places.ts'
+import { type GradientWriters, isPadded, parameterPlace, parameterSums } from './places.ts'
 
 /** Stages that read a value another stage makes. */
 export function consumers(stages: readonly StageInfo[], value: string): number[] {
@@ -107,6 +107,12 @@ export function cutPhase(
     firstCrossing,
     isAccumulated: (name) => accumulated.has(name),
     isReadable: (name) => !accumulated.has(name) && bufferName(name, info, stages) === bufferOf(name, info),
+    sumsOf: (name) => {
+      const parameter = dense.get(name)
+      if (parameter === undefined) return []
+      const { tied, sums } = parameterSums(stages, info, parameter)
+      return tied === undefined ? sums : undefined
+    },
     takesCollective: (name) => {
       const parameter = dense.get(name)
       // A collective sets the tensor, and not the padding behind it.

@@ -31,7 +31,7 @@ export function stageInfos(plan: ResolvedPlan, model: Model, layouts: StageLayou
   const actorOf = plan.schedule.placement
   const stagePieces = plan.stages.map(({ index, replicas }) => {
     // Data axes inside the mesh of layouts cut the samples that the graph is of.
-    const inside = replicaCount(layouts?.actors[actorOf[index]!]!.mesh.axes ?? [])
+    const inside = replicaCount(layouts?.actors[actorOf[index]!]?.mesh.axes ?? [])
     const piece = piecesFor((plan.samplesPerMicrobatch / replicas) * inside)[index]
     if (piece === undefined) throw internalError(`stage ${index} is empty`)
     return piece
@@ -173,9 +173,12 @@ function axesOf(
   actor: number,
   layouts: StageLayouts | null,
 ): StageAxes {
-  const inner = layouts?.actors[actor]!.mesh.axes ?? []
-  const given = layouts?.actors[actor]!.replicas ?? [{ name: 'data', size: replicas }]
-  const split = withCopies(given.length > 0 ? given : [{ name: 'data', size: 1 }], zero)
+  const own = layouts?.actors[actor]
+  const inner = own?.mesh.axes ?? []
+  const given = own?.replicas ?? [{ name: 'data', size: replicas }]
+  // Where there is one replica, that is said.
+  const isOne = given.length === 0 && !inner.some(({ name }) => isReplicaAxis(name))
+  const split = withCopies(isOne ? [{ name: 'data', size: 1 }] : given, zero)
   const mesh = [...split.axes, ...inner]
   const data = mesh.filter(({ name }) => isReplicaAxis(name))
   const names = data.map(({ name }) => name)
@@ -193,16 +196,19 @@ function axesOf(
 
 /** Copies that ZeRO deals out within are ranks along an axis of their own, the outermost. */
 function withCopies(
-  [first, ...rest]: readonly MeshAxis[],
+  given: readonly MeshAxis[],
   zero: ResolvedPlan['zero'],
 ): { readonly axes: readonly MeshAxis[]; readonly copies: string | undefined } {
-  const { name, size } = first!
-  if (zero === null || zero.copies === 1) return { axes: [first!, ...rest], copies: undefined }
-  if (size % zero.copies !== 0) throw internalError(`${name}=${size} has no ${zero.copies} copies`)
+  if (zero === null || zero.copies === 1) return { axes: given, copies: undefined }
+  const [first, ...rest] = given
+  if (first === undefined || first.size % zero.copies !== 0)
+    throw internalError(
+      `${zero.copies} copies of ${given.map(({ name, size }) => `${name}=${size}`).join(', ')}`,
+    )
   const copies = { name: 'data.replica', size: zero.copies }
-  const shard = { name: name === 'data' ? 'data.shard' : name, size: size / zero.copies }
+  const shard = { name: first.name === 'data' ? 'data.shard' : first.name, size: first.size / zero.copies }
   return {
-    axes: [copies, ...(shard.size === 1 && rest.length > 0 ? rest : [shard, ...rest])],
+    axes: [copies, ...(shard.size === 1 && rest.length > 0 ? [] : [shard]), ...rest],
     copies: copies.name,
   }
 }

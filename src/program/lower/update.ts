@@ -98,12 +98,12 @@ export function lowerClip(dag: Dag, stages: readonly StageInfo[], maxNorm: numbe
   return several ? [{ name: 'all', axes: ['pipeline', ...axes] }] : []
 }
 
-/** Constants of an actor by what they are zero along: `owner` where that is no more than data axes. */
-function ownerName({ dataAxes }: StageInfo, isZero: readonly string[]): string {
-  const others = isZero.filter((axis) => !dataAxes.some(({ name }) => name === axis))
-  const replicas = isZero.length - others.length
-  const data = replicas === dataAxes.length || others.length === 0 ? [] : isZero.slice(0, replicas)
-  return ['owner', ...data, ...others].join('.')
+/** Constants of an actor by what they are zero along: `owner` where that is the data axes that nothing is dealt out over. */
+function ownerName({ dataAxes, packs: [first] }: StageInfo, isZero: readonly string[]): string {
+  const undealt = dataAxes.map(({ name }) => name).filter((name) => first?.dealt.includes(name) === false)
+  const isUsual = undealt.every((name) => isZero.includes(name))
+  const named = isZero.filter((name) => !isUsual || !undealt.includes(name))
+  return [isUsual ? 'owner' : 'owner.of', ...named].join('.')
 }
 
 /** Pass 4, second half: each stage's parameters and moments in place, decayed and undecayed regions apart. */

@@ -114,7 +114,8 @@ function checkOperand(
   if (instance === undefined || buffer === undefined) return
   const name = formatOperand(role, operand)
   const wanted = rule.buffers.join(' or ')
-  if (!rule.buffers.includes(buffer.name))
+  // Of ids that no task of the stage gathers by, nothing is known.
+  if (!rule.buffers.includes(buffer.name) && !(rule.what === 'ids' && rule.buffers.length === 0))
     complain('BINDING_BUFFER', `has ${name} as its ${rule.what}`, `name ${wanted || 'another buffer'} there`)
   const expected = rule.index === 'microbatch' ? microbatch : undefined
   if (instance.microbatch !== expected)

@@ -86,7 +86,7 @@ function readRule(
     }
   }
   const rule = port.kind === 'tensor' ? inputRule(task.graph.inputs[port.input]!, names) : undefined
-  const ids = idsNames(task, index, gathers)
+  const ids = idsNames(task, index, gathers)?.flatMap((name) => names.buffers(name))
   // An operand may be an input of the graph and place rows of the gradients as well.
   if (rule !== undefined && (ids === undefined || ids.some((name) => rule.buffers.includes(name))))
     return rule
@@ -146,13 +146,20 @@ function idsNames(
   return [...new Set(known.length > 0 ? known : [...gathers.values()].flatMap((ids) => [...ids]))]
 }
 
-/** Parameters of a graph that are tables, and the batch's ids that they are gathered by. */
+/**
+ * Parameters of a graph that are tables, and the batch's ids that they are gathered by. Where these are made in the graph,
+ * of a part of a table say, all whole numbers that the graph gives may be they.
+ */
 export function gathersOf(graph: Graph): [table: string, ids: string][] {
   const inputs = new Map(graph.inputs.map((input) => [input.value, input]))
   return graph.nodes.flatMap(({ op, inputs: operands }): [string, string][] => {
     if (op !== 'gather') return []
     const [table, ids] = [inputs.get(operands[0]!), inputs.get(operands[1]!)]
-    return table?.kind === 'parameter' && ids?.kind === 'data' ? [[table.name, ids.name]] : []
+    if (table?.kind !== 'parameter') return []
+    if (ids?.kind === 'data') return [[table.name, ids.name]]
+    return graph.outputs.flatMap(({ name, value }): [string, string][] =>
+      graph.values[value]!.type.dtype === 'i32' ? [[table.name, name]] : [],
+    )
   })
 }
 

@@ -81,7 +81,10 @@ export function packMismatches(
   const placed = new Set(
     task.writes.flatMap((port) =>
       port.kind === 'pack'
-        ? [...port.entries.map(({ output }) => output), ...port.rows.map(({ values: output }) => output)]
+        ? [
+            ...port.entries.map(({ output }) => output),
+            ...port.rows.flatMap(({ values, ids }) => ('output' in ids ? [values, ids.output] : [values])),
+          ]
         : [],
     ),
   )

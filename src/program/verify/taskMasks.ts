@@ -9,10 +9,10 @@ export class TaskMasks {
   /** For each output the inputs that it follows from. */
   private readonly inputsOf: readonly (readonly number[])[]
   private readonly known = new Map<string, readonly Mask[]>()
-  /** Whether element i of every output follows from elements i of the inputs that have as many, and from scalars. */
+  /** Whether its operands are tensors whose elements go together, and scalars, as those of updates. */
   readonly isElementwise: boolean
 
-  constructor({ graph }: GraphTask) {
+  constructor({ graph, reads, writes }: GraphTask) {
     const words = Math.ceil(graph.inputs.length / 32)
     const sets: (Int32Array | undefined)[] = graph.values.map(() => undefined)
     graph.inputs.forEach(({ value }, index) => {
@@ -22,7 +22,10 @@ export class TaskMasks {
     })
     for (const { inputs, outputs } of graph.nodes) {
       const set = new Int32Array(words)
-      for (const input of inputs) sets[input]?.forEach((word, at) => (set[at]! |= word))
+      for (const input of inputs)
+        sets[input]?.forEach((word, at) => {
+          set[at]! |= word
+        })
       for (const output of outputs) sets[output] = set
     }
     this.inputsOf = graph.outputs.map(({ value }) =>
@@ -31,9 +34,9 @@ export class TaskMasks {
         return (word & (1 << (index & 31))) === 0 ? [] : [index]
       }),
     )
-    this.isElementwise = graph.nodes.every(
-      ({ op, inputs }) => inputs.length === 0 || ruleOf(op).elementwise === true,
-    )
+    this.isElementwise =
+      [...reads, ...writes].every(({ kind }) => kind === 'tensor') &&
+      graph.nodes.every(({ op, inputs }) => inputs.length === 0 || ruleOf(op).elementwise === true)
   }
 
   /** Of each output: the axes along which what it follows from differs. */

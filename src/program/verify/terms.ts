@@ -4,7 +4,6 @@ import { blockAxes } from '../shards.ts'
 import type { BufferSpec, Group, Program, ProgramMesh } from '../types.ts'
 import { type Finding, isOncePerStep, isSumOfSquares, type RoleView, type VerifyContext } from './finding.ts'
 import { absent } from './roleView.ts'
-import { wideAxes } from './sumGroups.ts'
 
 /** A tensor that some rank adds up over micro-batches. */
 interface Accumulated {
@@ -135,7 +134,7 @@ function accumulatedOf({ tasks }: Program, view: RoleView): Accumulated[] {
  * Values said to be terms of a sum over replicas that every one has the whole of: made by runs that add up nothing of
  * their own. Along other axes any run may make terms: of a matrix product whose inner dim is cut, say.
  */
-function groundless({ tasks, groups, mesh }: Program, view: RoleView): Finding[] {
+function groundless({ tasks, groups }: Program, view: RoleView): Finding[] {
   const { role } = view
   const whole = new Set<number>()
   const { code, values } = view
@@ -151,13 +150,15 @@ function groundless({ tasks, groups, mesh }: Program, view: RoleView): Finding[]
   }
   addsOwn = false
   for (const index of view.of('exchange')) visitColumnAccesses(code, index, visit)
+  // Replicas share work too where tensors are cut over them: that of experts.
+  const cutting = new Set(role.buffers.flatMap(({ pack }) => (pack ?? []).flatMap(blockAxes)))
+  const sharesWork = (axis: string): boolean => !isReplicaAxis(axis) || cutting.has(axis)
   return role.buffers.flatMap((buffer, index): Finding[] => {
     const said = buffer.sumOver !== undefined || buffer.pack?.some(({ sumOver }) => sumOver !== undefined)
     const isTwice = buffer.sumOver !== undefined && buffer.pack?.some(({ sumOver }) => sumOver !== undefined)
     if (said !== true) return []
     const group = groups.find(({ name }) => name === buffer.sumOver)
-    const isInside =
-      group !== undefined && wideAxes(mesh, group).some((axis) => axis !== 'pipeline' && !isReplicaAxis(axis))
+    const isInside = group?.axes.some((axis) => axis !== 'pipeline' && sharesWork(axis)) === true
     if (isTwice !== true && buffer.state !== true && (isInside || !whole.has(index))) return []
     return [
       {
