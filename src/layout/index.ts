@@ -39,6 +39,7 @@ export {
   localDerivative,
 } from './partition/localDerivative.ts'
 export { blockShapeOf, communicatedBytes, localGraph } from './partition/localGraph.ts'
+export { derivativeKey, renamedLocal } from './partition/renamed.ts'
 export type {
   LocalGraph,
   PlacedType,

@@ -93,6 +93,87 @@ const mistral = {
   vocab_size: 32768,
 }
 
+/** As in mistralai/Mixtral-8x7B-v0.1. */
+const mixtral = {
+  architectures: ['MixtralForCausalLM'],
+  attention_dropout: 0.0,
+  bos_token_id: 1,
+  eos_token_id: 2,
+  hidden_act: 'silu',
+  hidden_size: 4096,
+  initializer_range: 0.02,
+  intermediate_size: 14336,
+  max_position_embeddings: 32768,
+  model_type: 'mixtral',
+  num_attention_heads: 32,
+  num_experts_per_tok: 2,
+  num_hidden_layers: 32,
+  num_key_value_heads: 8,
+  num_local_experts: 8,
+  output_router_logits: false,
+  rms_norm_eps: 1e-5,
+  rope_theta: 1000000.0,
+  router_aux_loss_coef: 0.02,
+  sliding_window: null,
+  tie_word_embeddings: false,
+  torch_dtype: 'bfloat16',
+  transformers_version: '4.36.0.dev0',
+  use_cache: true,
+  vocab_size: 32000,
+}
+
+/** As in deepseek-ai/DeepSeek-V3, without its own code, its quantization and its prediction of further tokens. */
+const deepseek = {
+  architectures: ['DeepseekV3ForCausalLM'],
+  attention_bias: false,
+  attention_dropout: 0.0,
+  bos_token_id: 0,
+  eos_token_id: 1,
+  ep_size: 1,
+  first_k_dense_replace: 3,
+  hidden_act: 'silu',
+  hidden_size: 7168,
+  initializer_range: 0.02,
+  intermediate_size: 18432,
+  kv_lora_rank: 512,
+  max_position_embeddings: 163840,
+  model_type: 'deepseek_v3',
+  moe_intermediate_size: 2048,
+  moe_layer_freq: 1,
+  n_group: 8,
+  n_routed_experts: 256,
+  n_shared_experts: 1,
+  norm_topk_prob: true,
+  num_attention_heads: 128,
+  num_experts_per_tok: 8,
+  num_hidden_layers: 61,
+  num_key_value_heads: 128,
+  q_lora_rank: 1536,
+  qk_nope_head_dim: 128,
+  qk_rope_head_dim: 64,
+  rms_norm_eps: 1e-6,
+  rope_scaling: {
+    beta_fast: 32,
+    beta_slow: 1,
+    factor: 40,
+    mscale: 1.0,
+    mscale_all_dim: 1.0,
+    original_max_position_embeddings: 4096,
+    type: 'yarn',
+  },
+  rope_theta: 10000,
+  routed_scaling_factor: 2.5,
+  scoring_func: 'sigmoid',
+  tie_word_embeddings: false,
+  topk_group: 4,
+  topk_method: 'noaux_tc',
+  torch_dtype: 'bfloat16',
+  transformers_version: '4.33.1',
+  use_cache: true,
+  v_head_dim: 128,
+  vocab_size: 129280,
+}
+
 const read = (json: unknown): Model => modelFromHuggingFaceConfig(json, { source: 'config.json' })
 
 function refusal(json: unknown): unknown {
@@ -115,6 +196,22 @@ describe('reading config.json', () => {
     expect(read(llama31).config).toEqual(modelFromShortName('llama-3.1-8b').config)
     expect(countParameters(read(llama31).parameters)).toBe(8_030_261_248)
     expect(countParameters(read(mistral).parameters)).toBe(7_248_023_552)
+  })
+
+  it('gives the mixtures of experts that are known by name, with the auxiliary loss that they say', () => {
+    const known = modelFromShortName('mixtral-8x7b').config
+    expect(read({ ...mixtral, output_router_logits: true }).config).toEqual(known)
+    expect(read(mixtral).config).toEqual({ ...known, balanceWeight: 0 })
+    expect(read(mixtral).notices).toEqual([
+      'router_aux_loss_coef 0.02 is read as 0: output_router_logits is false, so the loss does not have it',
+    ])
+    const { config, parameters } = modelFromShortName('deepseek-v3')
+    expect(read({ ...deepseek, aux_loss_alpha: 0.0001, seq_aux: true }).config).toEqual(config)
+    expect(read(deepseek).config).toEqual({ ...config, balanceWeight: 0 })
+    expect(read(deepseek).parameters).toEqual(parameters)
+    expect(read(deepseek).notices).toEqual([
+      'the bias by which experts are chosen stays as it is: no balancing updates it',
+    ])
   })
 
   it('says that dropout is read as 0, and nothing of what does not matter', () => {
@@ -223,6 +320,17 @@ describe('reading config.json', () => {
     [{ ...mistral, sliding_window: 4096 }, 'sliding_window'],
     [without(mistral, 'sliding_window'), 'sliding_window'],
     [{ model_type: 'qwen2_moe' }, 'model_type'],
+    [{ ...mixtral, router_jitter_noise: 0.1 }, 'router_jitter_noise'],
+    [{ ...mixtral, sliding_window: 4096 }, 'sliding_window'],
+    [{ ...mixtral, n_shared_experts: 1 }, 'n_shared_experts'],
+    [{ ...deepseek, num_nextn_predict_layers: 1 }, 'num_nextn_predict_layers'],
+    [{ ...deepseek, quantization_config: { quant_method: 'fp8' } }, 'quantization_config'],
+    [{ ...deepseek, scoring_func: 'softmax' }, 'scoring_func'],
+    [{ ...deepseek, topk_method: 'greedy' }, 'topk_method'],
+    [{ ...deepseek, attention_bias: true }, 'attention_bias'],
+    [{ ...deepseek, aux_loss_alpha: 0.001, seq_aux: false }, 'seq_aux'],
+    [{ ...deepseek, head_dim: 128 }, 'head_dim'],
+    [{ ...deepseek, index_topk: 2048 }, 'index_topk'],
     [{ model_type: 'constructor' }, 'model_type'],
   ])('refuses what is not modelled: %#', (json, path) => {
     expect(refusal(json)).toMatchObject({
@@ -248,6 +356,12 @@ describe('reading config.json', () => {
     [{ ...llama31, num_attention_heads: 0 }, 'MODEL_SIZE', undefined],
     [{ ...llama31, num_attention_heads: 24 }, 'MODEL_HEADS', undefined],
     [{ ...llama31, num_key_value_heads: 5 }, 'MODEL_KV_HEADS', undefined],
+    [{ ...mixtral, num_experts_per_tok: 9 }, 'MODEL_TOPK', undefined],
+    [{ ...deepseek, n_group: 7 }, 'MODEL_EXPERT_GROUPS', undefined],
+    [{ ...deepseek, num_key_value_heads: 64 }, 'MODEL_KV_HEADS', undefined],
+    [{ ...deepseek, first_k_dense_replace: 61 }, 'MODEL_EXPERT_LAYERS', undefined],
+    [{ ...deepseek, kv_lora_rank: 0 }, 'MODEL_CONFIG_VALUE', 'kv_lora_rank'],
+    [without(deepseek, 'q_lora_rank'), 'MODEL_CONFIG_MISSING', 'q_lora_rank'],
   ])('refuses what cannot be: %#', (json, code, path) => {
     const error = refusal(json)
     expect(error).toMatchObject({ code })
@@ -258,12 +372,14 @@ describe('reading config.json', () => {
     const field = fc.constantFrom(
       ...Object.keys(gpt2),
       ...Object.keys(llama31),
+      ...Object.keys(mixtral),
+      ...Object.keys(deepseek),
       'sliding_window',
       'layer_types',
     )
     fc.assert(
       fc.property(
-        fc.constantFrom(gpt2, llama31, mistral),
+        fc.constantFrom<object>(gpt2, llama31, mistral, mixtral, deepseek),
         fc.dictionary(field, fc.jsonValue()),
         (base, changes) => {
           const result = refusal({ ...base, ...changes })
@@ -278,6 +394,22 @@ describe('reading config.json', () => {
 })
 
 describe('writing config.json', () => {
+  it.each([
+    ['moe:balance=sequence', 'balance is sequence, which MixtralForCausalLM does not have'],
+    [
+      'moe:scoring=sigmoid,balance=sequence',
+      'attention is grouped-query, which DeepseekV3ForCausalLM does not have',
+    ],
+    [
+      'moe:kvLoraRank=8,scoring=sigmoid,routerBias=true,balance=sequence',
+      'sharedExperts is 0, which DeepseekV3ForCausalLM does not have',
+    ],
+  ])('refuses %s', (name, message) => {
+    expect(() => huggingFaceConfigOf(modelFromShortName(name).config)).toThrow(
+      expect.objectContaining({ code: 'MODEL_EXPORT', message }),
+    )
+  })
+
   it('is read back as it was', () => {
     fc.assert(
       fc.property(modelConfigs, (config) => {

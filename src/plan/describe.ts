@@ -1,7 +1,7 @@
 /** The parts of a JSON Schema (as `planJsonSchema` makes it) that messages are made from. */
 export interface SchemaNode {
   readonly title?: string
-  readonly type?: string
+  readonly type?: string | readonly string[]
   readonly const?: unknown
   readonly default?: unknown
   readonly enum?: readonly unknown[]
@@ -78,6 +78,8 @@ function describeNode(node: SchemaNode): string | undefined {
   if (node.const !== undefined) return JSON.stringify(node.const)
   if (node.enum !== undefined)
     return node.enum.length === 1 ? String(node.enum[0]) : `one of ${node.enum.join(', ')}`
+  if (typeof node.type === 'object')
+    return node.type.flatMap((type) => describeNode({ ...node, type }) ?? []).join(', or ')
   switch (node.type) {
     case 'integer':
       return `a whole number${describeRange(node)}`

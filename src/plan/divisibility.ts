@@ -31,7 +31,7 @@ export function findDivisibility(plan: PlanDocument, replicas: readonly number[]
     return report(
       'PLAN_BATCH',
       ['batch', 'samples'],
-      `the ${size / replicas[uncut]!} samples of a micro-batch on a replica of ${isEqual ? 'each actor' : `actor ${uncut}`} do not divide into the ${parts} parts that mesh.tensor makes of them`,
+      `mesh.tensor cuts the samples of a micro-batch on a replica of ${isEqual ? 'each actor' : `actor ${uncut}`} into ${parts} parts, but their number is ${size / replicas[uncut]!}`,
       workingNumbers(samples, microbatches, unit),
     )
   return report(

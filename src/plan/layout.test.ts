@@ -159,7 +159,7 @@ describe('the layout of a plan', () => {
     ],
     [
       'mesh: { data: 4, tensor: { row: 2, column: 2 } }\nbatch: { samples: 16, microbatches: 4 }',
-      'PLAN_BATCH batch.samples the 1 samples of a micro-batch on a replica of each actor do not divide into the 2 parts that mesh.tensor makes of them; batch.samples 32, or batch.microbatches 2 would work',
+      'PLAN_BATCH batch.samples mesh.tensor cuts the samples of a micro-batch on a replica of each actor into 2 parts, but their number is 1; batch.samples 32, or batch.microbatches 2 would work',
     ],
     [
       'cp: 5',

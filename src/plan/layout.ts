@@ -1,4 +1,4 @@
-import { leastCommonMultiple, MeshwrightError, nearestWorking } from '../base/index.ts'
+import { MeshwrightError, nearestWorking } from '../base/index.ts'
 import {
   type FactoredAxes,
   findRecipe,
@@ -19,6 +19,7 @@ import {
 import { resolveRules } from './layoutRules.ts'
 import { type ModelShape, modelShape, type PlannedModel } from './modelShape.ts'
 import type { Report } from './resolve.ts'
+import { maximumRanks } from './schema.ts'
 import type { PlanDocument } from './types.ts'
 
 /** How a plan lays its model out over the ranks of each actor. */
@@ -139,7 +140,7 @@ function checkExperts(
       `the ${shape.experts} experts of ${model.name} do not divide over ${expert} ranks`,
       wouldWork(
         'mesh.expert',
-        nearestWorking(expert, (count) => shape.experts % count === 0, shape.experts),
+        nearestWorking(expert, (count) => shape.experts % count === 0, Math.min(shape.experts, maximumRanks)),
       ),
     )
   for (const width of shape.expertMlp)
@@ -150,7 +151,7 @@ function checkExperts(
         `the ${width} of mlp of an expert of ${model.name} do not divide over ${expertTensor} ranks`,
         wouldWork(
           'mesh.expertTensor',
-          nearestWorking(expertTensor, (count) => width % count === 0, width),
+          nearestWorking(expertTensor, (count) => width % count === 0, Math.min(width, maximumRanks)),
         ),
       )
   return undefined
@@ -167,16 +168,17 @@ function factorActors(
   const { expert, expertTensor } = mesh
   const own = modelRanks(mesh)
   const path = ['mesh', expert > 1 ? 'expert' : 'expertTensor']
-  const common = replicas.reduce((multiple, count) => leastCommonMultiple(multiple, count * own), 1)
+  const counts = new Set(replicas)
+  const most = Math.floor((Math.min(...counts) * own) / expertTensor)
   const hint = (): string | undefined => {
     const works = (count: number): boolean =>
       shape.experts % count === 0 &&
-      replicas.every((data) => {
+      [...counts].every((data) => {
         if ((data * own) % (count * expertTensor) !== 0) return false
         const cut = { ...mesh, expert: count }
         return attempt(() => factorRanks(cut, data, undefined)) !== undefined
       })
-    return wouldWork('mesh.expert', nearestWorking(expert, works, Math.min(common, shape.experts)))
+    return wouldWork('mesh.expert', nearestWorking(expert, works, most))
   }
   const actor = replicas.findIndex((count) => (count * own) % (expert * expertTensor) !== 0)
   if (actor >= 0) {
@@ -191,7 +193,7 @@ function factorActors(
     )
   }
   const made = new Map<number, FactoredAxes>()
-  for (const count of new Set(replicas)) {
+  for (const count of counts) {
     const axes = attempt(
       () => factor(count),
       (error) => bad('PLAN_MESH', path, error.message, hint()),

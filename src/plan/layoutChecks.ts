@@ -3,6 +3,7 @@ import type { LayoutSettings, TensorRecipe } from '../layout/index.ts'
 import { type HeadCut, headParts, tensorAxes, tensorSize } from './factorRanks.ts'
 import type { ModelShape, PlannedModel } from './modelShape.ts'
 import type { Report } from './resolve.ts'
+import { maximumRanks } from './schema.ts'
 import type { PlanDocument, PlanMesh, PlanTensor } from './types.ts'
 
 /** Something that a number of ranks must do to a size of the model. */
@@ -83,7 +84,11 @@ export function checkTensor(
     )
   }
   const rules = tensorRules(recipe, model, shape)
-  const works = nearestWorking(edge, (count) => rules.every(({ holds }) => holds(count)), shape.heads)
+  const works = nearestWorking(
+    edge,
+    (count) => rules.every(({ holds }) => holds(count)),
+    Math.min(shape.heads, maximumRanks),
+  )
   for (const { holds, says } of rules)
     if (!holds(edge)) bad('PLAN_MESH', path, says(edge), wouldWork('mesh.tensor', works.map(written)))
   return undefined
@@ -151,7 +156,7 @@ export function checkContext(
   const works = nearestWorking(
     mesh.context,
     (count) => [...rules, divided].every(({ holds }) => holds(count)),
-    settings.context === null ? 1 : sequence,
+    settings.context === null ? 1 : Math.min(sequence, maximumRanks),
   )
   const path = ['mesh', settings.context === null ? 'tensor' : 'context']
   for (const { holds, says } of rules)

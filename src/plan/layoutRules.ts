@@ -9,6 +9,7 @@ import {
 import type { PlanLayoutRule } from './layoutSection.ts'
 import type { ModelShape, PlannedModel } from './modelShape.ts'
 import type { Report } from './resolve.ts'
+import { maximumRanks } from './schema.ts'
 import type { PlanDocument } from './types.ts'
 
 interface RuleContext {
@@ -38,12 +39,12 @@ export function resolveRules(
   if (wrong.size > 0) return undefined
   for (const [index, { place }] of resolved.entries())
     if (place.kind === 'axis' && place.axis === 'sequence')
-      for (const actor of context.actors) {
+      for (const actor of new Set(context.actors)) {
         const parts = sizeOver(actor, expand(actor, place.over))
         if (context.sequence % parts !== 0)
           problem(index, 'over', ...notDivided('a sample', 'sequence', context.sequence, parts))
       }
-  for (const actor of context.actors)
+  for (const actor of new Set(context.actors))
     for (const parameter of context.model.parameters) {
       const ruling = applyRules(resolved, actor.parts, parameter)
       if (ruling !== undefined) checkParameter(parameter, ruling, actor, context, rules, problem)
@@ -90,7 +91,7 @@ function checkNames(
     place.kind === 'layout'
       ? [...place.layout.dims.flat(), ...Object.keys(place.layout.partial), ...place.layout.varying]
       : place.over
-  for (const actor of actors) {
+  for (const actor of new Set(actors)) {
     const outside = new Set(['data', 'expertData', ...actor.replicas.map(({ name }) => name)])
     const known = [...new Set([...Object.keys(actor.parts), ...actor.mesh.axes.map(({ name }) => name)])]
     for (const name of used) {
@@ -168,7 +169,7 @@ function checkParameter(
 }
 
 function notDivided(name: string, axis: string, size: number, parts: number): [string, string] {
-  const works = nearestWorking(parts, (count) => size % count === 0, size)
+  const works = nearestWorking(parts, (count) => size % count === 0, Math.min(size, maximumRanks))
   return [
     `the ${size} ${axis === '' ? 'elements of a dim' : `of ${axis}`} of ${name} do not divide into ${parts} parts`,
     `${works.join(' or ')} ${works.length === 1 && works[0] === 1 ? 'part' : 'parts'} would work`,

@@ -259,7 +259,7 @@ describe('miniaturePlan', () => {
             expect(kinds(small)).toEqual(kinds(plan))
         },
       ),
-      { numRuns: 60 },
+      { numRuns: 40 },
     )
   })
 

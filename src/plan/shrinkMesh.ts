@@ -60,10 +60,12 @@ export function shrinkMesh(before: MeshToShrink, limit: number): ShrunkMesh {
   let best:
     | { readonly mesh: PlanMesh; readonly replicas: readonly number[]; readonly score: number[] }
     | undefined
+  const fitting = new Map<number, readonly number[][]>()
   for (const small of smallMeshes(before)) {
     const room = Math.floor(most / modelRanks(small))
     if (room < replicas.length) continue
-    for (const [order, counts] of smallReplicas(before, room).entries()) {
+    if (!fitting.has(room)) fitting.set(room, smallReplicas(before, room))
+    for (const [order, counts] of fitting.get(room)!.entries()) {
       const split = classOf(small, counts)
       if (split === undefined) continue
       // Both levels of ZeRO and a cut of experts do not go together on the replicas.

@@ -54,9 +54,12 @@ export function wholeDerivative(graph: Graph): StageDerivative {
 
 /** The local graph with those outputs alone that the whole graph has. */
 export function localGraphOf({ joint }: StageDerivative, local: LocalDerivative): LocalGraph {
+  // Gradients that are rows may be part of one that is dense there.
   const placed = (of: readonly { readonly name: string }[]) =>
-    new Map(of.map(({ name }) => [name, local.placed.get(name)!]))
-  const outputs = placed(joint.outputs)
+    new Map(
+      of.flatMap(({ name }) => (local.placed.has(name) ? [[name, local.placed.get(name)!] as const] : [])),
+    )
+  const outputs = placed([...joint.outputs, ...local.gradientOutputs])
   return {
     graph: { ...local.joint, outputs: local.joint.outputs.filter(({ name }) => outputs.has(name)) },
     scalars: local.scalars,
@@ -82,11 +85,16 @@ export function checkModel(
   const whole = localGraphOf(derivative, local)
   const given = new Map(inputs).set('lossScale', makeTensor({ dtype: 'f64', shape: [] }, [0.25]))
   const run = runLocal(whole, axes.mesh, given)
+  const isDense = local.gradients.every(({ kind }) => kind === 'dense')
+  const placedGradients = isDense ? local.gradients : derivative.gradients
   const plain = original === graph ? derivative : wholeDerivative(original)
   const expected = interpretGraph(plain.joint, given)
   const data = new Map([...expected].map(([output, tensor]) => [output, tensor.data]))
   expectSame(
-    { outputs: wholeResults(derivative, run.outputs, given), sentBytes: run.sentBytes },
+    {
+      outputs: wholeResults({ ...derivative, gradients: placedGradients }, run.outputs, given),
+      sentBytes: run.sentBytes,
+    },
     new Map(
       [...wholeResults(plain, data, given)].map(([output, values]) => [
         output,

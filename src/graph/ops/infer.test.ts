@@ -108,6 +108,43 @@ describe('shape errors name the op, the reason and the operands', () => {
     'reduceMax: nothing has no largest element (operands f32[0])',
   )
   refuses('gather', [f32(4, 2), f32(1)], {}, 'gather: ids must be i32 (operands f32[4, 2], f32[1])')
+  refuses('topK', [f32(2, 3)], { k: 4 }, 'topK: a row has no 4 largest of 3 elements (operands f32[2, 3])')
+  refuses(
+    'gatherElements',
+    [f32(2, 3), typed('i32', 3, 1)],
+    {},
+    'gatherElements: needs as many rows of ids (operands f32[2, 3], i32[3, 1])',
+  )
+  refuses(
+    'scatterElements',
+    [typed('i32', 2, 2), f32(2, 3)],
+    { size: 4 },
+    'scatterElements: needs one value for each id (operands i32[2, 2], f32[2, 3])',
+  )
+  refuses(
+    'assignSlots',
+    [typed('i32', 2, 3, 2)],
+    { experts: 2 ** 16, capacity: 2 ** 15 },
+    'assignSlots: there are too many slots to number (operands i32[2, 3, 2])',
+  )
+  refuses(
+    'assignSlots',
+    [typed('i32', 2, 3)],
+    { experts: 2, capacity: 2 },
+    'assignSlots: needs [batch, tokens, choices of a token] (operands i32[2, 3])',
+  )
+  refuses(
+    'route',
+    [f32(2, 3, 4), typed('i32', 2, 5), typed('i32', 2, 5, 1)],
+    {},
+    'route: needs for each row the places it goes to (operands f32[2, 3, 4], i32[2, 5], i32[2, 5, 1])',
+  )
+  refuses(
+    'route',
+    [f32(2, 3, 4), typed('i32', 3, 5), typed('i32', 2, 3, 1)],
+    {},
+    'route: needs ids of each sample (operands f32[2, 3, 4], i32[3, 5], i32[2, 3, 1])',
+  )
   refuses(
     'scatterRows',
     [typed('i32', 2), f32(3, 4)],

@@ -125,6 +125,73 @@ describe('tables', () => {
   })
 })
 
+describe('choices', () => {
+  it('finds the largest, the lower place of equal ones first', () => {
+    const x = tensor([2, 4], [1, 3, 3, 2, 0, 0, 0, 0])
+    const [values, places] = apply('topK', [x], { k: 3 })
+    expect(Array.from(values!.data)).toEqual([3, 3, 2, 0, 0, 0])
+    expect(Array.from(places!.data)).toEqual([1, 2, 3, 0, 1, 2])
+  })
+
+  it('picks elements by place and puts them back', () => {
+    const x = tensor([2, 3], [1, 2, 3, 4, 5, 6])
+    const places = ids([2, 2], [2, 0, 1, 1])
+    expect(first('gatherElements', [x, places], {})).toEqual([3, 1, 5, 5])
+    expect(first('scatterElements', [places, tensor([2, 2], [1, 2, 3, 4])], { size: 3 })).toEqual([
+      2, 0, 1, 0, 7, 0,
+    ])
+    expect(() => first('gatherElements', [x, ids([2, 1], [0, 3])], {})).toThrow(
+      'id 3 is outside a row of 3 elements',
+    )
+  })
+})
+
+describe('routing', () => {
+  it('gives slots in order of tokens and of choices, and none to what is beyond', () => {
+    // Three tokens of two choices: expert 0 is asked for three times and has two slots, 3 is none of the experts.
+    const chosen = ids([1, 3, 2], [0, 1, 3, 0, 0, 2])
+    const [slots, occupants, tokens] = apply('assignSlots', [chosen], { experts: 3, capacity: 2 })
+    expect(Array.from(slots!.data)).toEqual([0, 2, -1, 1, -1, 4])
+    expect(Array.from(occupants!.data)).toEqual([0, 3, 1, -1, 5, -1])
+    expect(Array.from(tokens!.data)).toEqual([0, 1, 0, -1, 2, -1])
+  })
+
+  it('counts as a loop over choices does, each sample by itself', () => {
+    const numbers = new Numbers(4)
+    const [batch, length, k, experts, capacity] = [3, 20, 2, 5, 6]
+    const chosen = numbers.integers([batch, length, k], 0, experts - 1)
+    const [slots, occupants, tokens] = apply('assignSlots', [chosen], { experts, capacity })
+    let dropped = 0
+    for (let sample = 0; sample < batch; sample++)
+      for (let choice = 0; choice < length * k; choice++) {
+        const own = sample * length * k
+        const expert = chosen.data[own + choice]!
+        const earlier = chosen.data.slice(own, own + choice).filter((other) => other === expert).length
+        const slot = slots!.data[own + choice]!
+        if (earlier >= capacity) {
+          expect(slot).toBe(-1)
+          dropped++
+          continue
+        }
+        expect(slot).toBe(expert * capacity + earlier)
+        expect(occupants!.data[sample * experts * capacity + slot]).toBe(choice)
+        expect(tokens!.data[sample * experts * capacity + slot]).toBe(Math.floor(choice / k))
+      }
+    expect(dropped).toBeGreaterThan(0)
+    expect(occupants!.data.filter((choice) => choice >= 0)).toHaveLength(batch * length * k - dropped)
+  })
+
+  it('moves the rows of each sample, zeros where nothing is to come', () => {
+    const x = tensor([2, 2, 1], [10, 11, 20, 21])
+    const sources = ids([2, 3], [1, -1, 0, 0, 0, 1])
+    const targets = ids([2, 2, 2], [2, -1, 0, -1, 0, 1, 2, -1])
+    expect(first('route', [x, sources, targets], {})).toEqual([11, 0, 10, 20, 20, 21])
+    expect(() => first('route', [x, ids([2, 1], [0, 2]), targets], {})).toThrow(
+      'id 2 is outside a table of 2 rows',
+    )
+  })
+})
+
 describe('generators', () => {
   it('make what they say', () => {
     expect(first('iota', [], { shape: [2, 3], dtype: 'i32', dim: 1 })).toEqual([0, 1, 2, 0, 1, 2])

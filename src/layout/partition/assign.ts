@@ -3,8 +3,8 @@ import { largestBytes } from '../blocks.ts'
 import type { FactoredGraph } from '../factors/factorGraph.ts'
 import { replicatedLayout, shardingAxes } from '../layout.ts'
 import { axesSize, meshSize } from '../mesh.ts'
-import { type OpPlan, opPlans } from '../rules/choose.ts'
 import type { Assignment } from '../rules/assignment.ts'
+import { type OpPlan, opPlans } from '../rules/choose.ts'
 import type { CuttableOp } from '../rules/cuttable.ts'
 import type { Layout, Mesh } from '../types.ts'
 import { ringTotal } from '../wire.ts'
@@ -65,7 +65,9 @@ export function assignLayouts(
   const operandsOf = (index: number): readonly ValueId[] => graph.nodes[index]!.inputs
   const uses = countUses(graph)
   const inputLayout = (name: string): Layout => versions.placed.get(name)!.layout
-  const early = (output: string): WantedLayout | undefined => outputWants(output, undefined, inputLayout)
+  // What a product is part of counts where it may be made in that style.
+  const early = (output: string): WantedLayout | undefined =>
+    wants.products === undefined ? undefined : outputWants(output, undefined, inputLayout)
   const wanted = wantedResults(graph, factored, mesh, wants, uses, early)
   const hints = hintedResults(graph, factored, mesh, wanted)
   const ways: Ways = {
@@ -118,7 +120,12 @@ export function assignLayouts(
     if (isCutLast(op, layouts[0]!) && !isCutLast(op, plan.operands[0]!.to)) wholeLast.add(index)
     const operands = ids.map((id, at) => {
       const from = layouts[at]!
-      return versions.require(id, from, panels?.operands[at] === undefined ? plan.operands[at]!.to : from, block)
+      return versions.require(
+        id,
+        from,
+        panels?.operands[at] === undefined ? plan.operands[at]!.to : from,
+        block,
+      )
     })
     const made = panels?.result === undefined ? plan.outputs : [plan.results[0]!.to]
     const results = outputs.map((output, at) => versions.place(output, made[at]!))
@@ -251,8 +258,7 @@ function choosePlan(
       const bytes = plan.wireBytes + left(plan)
       const panels = products?.kind === 'panels' ? panelsOf(op, plan, mesh, products.axes) : undefined
       const isInStyle =
-        panels !== undefined ||
-        (products?.kind === 'blocks' && cutsEach(op, plan.assignment, products.axes))
+        panels !== undefined || (products?.kind === 'blocks' && cutsEach(op, plan.assignment, products.axes))
       best = better(best, { plan, layouts, bytes, isInStyle, panels })
     }
   return best

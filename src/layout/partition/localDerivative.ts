@@ -11,6 +11,7 @@ import { idsOr, ownIds } from '../rules/products.ts'
 import type { Layout, Mesh } from '../types.ts'
 import type { OutputWants } from './assign.ts'
 import { addStep } from './communication.ts'
+import { withDenseRows } from './denseRows.ts'
 import { localGraph } from './localGraph.ts'
 import { RankScalars } from './rankScalars.ts'
 import type { LocalGraph, PlacedType, RankScalar, WantedLayout, Wants } from './types.ts'
@@ -38,7 +39,8 @@ export interface LocalDerivativeOptions {
  * Cuts forward and backward together, after differentiation: layouts of both are one choice, and operators that are
  * conjugate (Shoeybi et al. 2019, section 3) follow from it. Gradients lie as their parameters do, but for terms, which
  * stay terms: they add up over micro-batches, and are reduced once, at the end of the step. Of a gradient that is rows of a
- * table, a rank has those of its part of the table; ids of others are negative. Throws what `localGraph` throws.
+ * table, a rank has those of its part of the table; ids of others are negative. Where products go by panels, so do those
+ * rows: they are added to the table's gradient. Throws what `localGraph` throws.
  */
 export function localDerivative(
   derivative: StageDerivative,
@@ -46,7 +48,8 @@ export function localDerivative(
   wants: Wants,
   options: LocalDerivativeOptions = {},
 ): LocalDerivative {
-  const { joint, gradients } = derivative
+  const { joint, gradients, gradientOutputs } =
+    wants.products?.kind === 'panels' ? withDenseRows(derivative) : derivative
   let local = localGraph(joint, mesh, wants, gradientWants(gradients, options.terms ?? new Map()))
   let terms = termsOf(local, gradients)
   // Parts that are whole where others are terms would count as often as there are ranks.
@@ -64,7 +67,7 @@ export function localDerivative(
     forwardOutputs: pick(derivative.forwardOutputs),
     cotangentOutputs: pick(derivative.cotangentOutputs),
     gradientOutputs: [
-      ...pick(derivative.gradientOutputs),
+      ...pick(gradientOutputs),
       ...found.graph.outputs.filter(({ name }) => found.ids.includes(name)),
     ],
     standIns: pick(derivative.standIns),

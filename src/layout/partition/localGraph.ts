@@ -54,7 +54,7 @@ function addLocal(graph: Graph, mesh: Mesh, { items, values, outputs }: Assigned
     const { dtype, axes } = graph.values[value]!.type
     const shape = blockShapeOf(placed, mesh)
     made.set(name, builder.input(name, kind, { dtype, shape, ...(axes === undefined ? {} : { axes }) }))
-    inputs.set(name, placed)
+    inputs.set(name, placedType(placed))
   }
   for (const [occasion, item] of items.entries()) {
     builder.setBlock(item.block)
@@ -81,7 +81,7 @@ function addLocal(graph: Graph, mesh: Mesh, { items, values, outputs }: Assigned
   const placed = new Map<string, PlacedType>()
   for (const { name, value } of outputs) {
     builder.output(name, made.get(value)!)
-    placed.set(name, values.get(value)!)
+    placed.set(name, placedType(values.get(value)!))
   }
   // Inputs that nothing uses stay: they are the graph's, and its ranks are given them.
   const local = builder.build({ keepInputs: true })
@@ -93,6 +93,10 @@ function addLocal(graph: Graph, mesh: Mesh, { items, values, outputs }: Assigned
     outputs: placed,
     wireBytes,
   }
+}
+
+function placedType({ type, factors, layout }: PlacedValue): PlacedType {
+  return { type, factors, layout }
 }
 
 /** What the communication of a local graph puts on the wire, of all ranks together. */

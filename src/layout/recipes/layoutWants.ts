@@ -1,17 +1,19 @@
-import { assertNever, internalError } from '../../base/index.ts'
+import { assertNever } from '../../base/index.ts'
 import type { Graph } from '../../graph/index.ts'
 import { maskedAttention } from '../context/maskedAttention.ts'
 import { ringAttention } from '../context/ringAttention.ts'
 import { axesSize } from '../mesh.ts'
 import type { Wants } from '../partition/types.ts'
+import { cubeCuts } from './cube.ts'
 import { megatronCuts } from './megatron.ts'
+import { optimusCuts } from './optimus.ts'
 import { padVocabulary } from './padVocabulary.ts'
 import type { FactoredAxes, LayoutSettings } from './settings.ts'
 import { type RecipeCuts, recipeWants } from './wants.ts'
 
 /** Where the values of a graph, the forward and backward of a stage, are to lie under a plan's layout. */
 export function layoutWants(settings: LayoutSettings, axes: FactoredAxes, graph: Graph): Wants {
-  return recipeWants(recipeCuts(settings, axes), settings, axes, graph)
+  return recipeWants(recipeCuts(settings, axes, graph), settings, axes, graph)
 }
 
 /**
@@ -40,12 +42,16 @@ export function layoutForm(
   }
 }
 
-function recipeCuts(settings: LayoutSettings, axes: FactoredAxes): RecipeCuts {
+function recipeCuts(settings: LayoutSettings, axes: FactoredAxes, graph: Graph): RecipeCuts {
   switch (settings.tensor) {
     case null:
     case 'megatron':
       return megatronCuts(settings, axes)
+    case 'optimus':
+      return optimusCuts(settings, axes, graph)
+    case 'cube':
+      return cubeCuts(settings, axes, graph)
     default:
-      throw internalError(`recipe ${settings.tensor}`)
+      return assertNever(settings.tensor)
   }
 }

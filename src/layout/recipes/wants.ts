@@ -1,6 +1,7 @@
 import type { Graph } from '../../graph/index.ts'
 import { makeLayout, replicatedLayout } from '../layout.ts'
-import type { WantedLayout, WantedValue, Wants } from '../partition/types.ts'
+import type { ProductStyle, WantedLayout, WantedValue, Wants } from '../partition/types.ts'
+import type { Layout } from '../types.ts'
 import { attentionCuts, type HeadAxes } from './context.ts'
 import { type Cuts, cutDims, hasAxis } from './dims.ts'
 import { applyRules } from './rules.ts'
@@ -10,16 +11,19 @@ import type { FactoredAxes, LayoutSettings } from './settings.ts'
 export interface RecipeCuts {
   /** Of a parameter, and of its gradient. */
   readonly parameter: (value: WantedValue) => Cuts
+  /** The same by factor, where names of logical axes do not say it: undefined where they do. */
+  readonly parameterDims?: (value: WantedValue) => Layout['dims'] | undefined
   /** The residual stream, [batch, sequence, embed]. */
   readonly stream: Cuts
   readonly heads: HeadAxes
   /** Any other value that an op makes; undefined where what it is made of says. */
   readonly result?: (value: WantedValue) => Cuts | undefined
+  readonly products?: ProductStyle
 }
 
 /** Wants of all values of a graph: what the recipe cuts, then what the rules of the plan say. */
 export function recipeWants(
-  { parameter, stream, heads, result }: RecipeCuts,
+  { parameter, parameterDims, stream, heads, result, products }: RecipeCuts,
   settings: LayoutSettings,
   axes: FactoredAxes,
   graph: Graph,
@@ -32,7 +36,8 @@ export function recipeWants(
   const byRecipe = (value: WantedValue): WantedLayout | undefined => {
     const { role, name, kind, type } = value
     if (kind === 'data') return makeLayout(cutDims(value, samples, mesh))
-    if (kind === 'parameter') return makeLayout(cutDims(value, parameter(value), mesh))
+    if (kind === 'parameter')
+      return makeLayout(parameterDims?.(value) ?? cutDims(value, parameter(value), mesh))
     const own = role === 'output' ? /^g\.(.+?)(\.rows\d+(\.ids)?)?$/.exec(name!)?.[1] : undefined
     if (own !== undefined && parameters.has(own)) return undefined
     if (isStream(value)) return makeLayout(cutDims(value, stream, mesh))
@@ -43,7 +48,7 @@ export function recipeWants(
     // A loss comes as it is made.
     return role === 'output' ? undefined : replicatedLayout(type.shape.length)
   }
-  return (value) => {
+  const wants = (value: WantedValue): WantedLayout | undefined => {
     const layout = byRecipe(value)
     if (value.name === undefined || settings.rules.length === 0) return layout
     const ruling = applyRules(settings.rules, parts, { name: value.name, axes: value.type.axes ?? [] })
@@ -51,6 +56,7 @@ export function recipeWants(
     const dims = ruling.dims.map((axes, dim) => axes ?? layout?.dims[dim] ?? [])
     return makeLayout(dims, ruling)
   }
+  return products === undefined ? wants : Object.assign(wants, { products })
 }
 
 /** Models keep it in three dims; where its tokens are one dim it is on its way, and terms of it may still be added up. */

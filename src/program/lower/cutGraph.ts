@@ -245,9 +245,7 @@ class Cut {
     const isSole = this.sources.get(value)!.length === 1 && !this.users.has(value)
     if (node.attributes.reduce !== 'sum' || place?.kind !== 'crossing' || !isSole) return
     const after =
-      result.kind === 'crossing'
-        ? this.crossings.get(result.name)!.terms
-        : this.outside.sumsOf(result.name)
+      result.kind === 'crossing' ? this.crossings.get(result.name)!.terms : this.outside.sumsOf(result.name)
     if (after === undefined) return
     const crossing = this.crossings.get(place.name)!
     const terms = [...new Set([...node.attributes.axes, ...after])]

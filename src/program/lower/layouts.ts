@@ -1,11 +1,14 @@
 import type { Graph, StageDerivative } from '../../graph/index.ts'
 import {
+  derivativeKey,
   type FactoredAxes,
   type LayoutSettings,
   type LocalDerivative,
   layoutForm,
   layoutWants,
   localDerivative,
+  printMesh,
+  renamedLocal,
 } from '../../layout/index.ts'
 import type { Model } from '../../models/index.ts'
 import type { ResolvedPlan } from '../../plan/index.ts'
@@ -36,6 +39,8 @@ export function stageLayouts(
 ): StageLayouts {
   const { actors, settings } = layout
   const within = actors.map(withinMesh)
+  /** Stages of equal layers are one, but for names. */
+  const known = new Map<string, { readonly derivative: StageDerivative; readonly local: LocalDerivative }>()
   return {
     actors,
     holdGathered: settings.gathered,
@@ -45,8 +50,16 @@ export function stageLayouts(
     },
     derive: (derivative, actor, terms) => {
       const axes = within[actor]!
+      // Rules of the plan may tell equal stages apart by name.
+      const own = derivative.gradients.map(({ parameter }) => (terms.get(parameter) ?? []).join())
+      const names = settings.rules.length > 0 ? derivative.joint.inputs.map(({ name }) => name) : []
+      const key = JSON.stringify([derivativeKey(derivative), printMesh(axes.mesh), own, names])
+      const alike = known.get(key)
+      if (alike !== undefined) return renamedLocal(alike.local, alike.derivative, derivative)
       const wants = layoutWants(settings, axes, derivative.joint)
-      return localDerivative(derivative, axes.mesh, wants, { terms })
+      const local = localDerivative(derivative, axes.mesh, wants, { terms })
+      known.set(key, { derivative, local })
+      return local
     },
   }
 }

@@ -174,10 +174,10 @@ export function idsPieces(
   { idsOf }: OutputMarks,
   pieceOf: ReadonlyMap<Node, number>,
 ): ReadonlyMap<ValueId, readonly number[]> {
-  const valueOf = new Map(graph.outputs.map(({ name, value }) => [name, root[value]!]))
+  const roots = new Map(graph.outputs.map(({ name, value }) => [name, root[value]!]))
   const found = new Map<ValueId, number[]>()
   for (const [ids, rows] of idsOf) {
-    const [from, to] = [valueOf.get(ids), valueOf.get(rows)]
+    const [from, to] = [roots.get(ids), roots.get(rows)]
     if (from === undefined || to === undefined) continue
     const made = maker[to]
     const piece = (made && pieceOf.get(made)) ?? 2 * level[to]!

@@ -131,11 +131,9 @@ export function stageSteps(
 ): StageStep[] {
   const latency = [...phase].reduce((sum, letter) => sum + phaseLatency(letter), 0)
   const name = `${phase}${info.stage}`
-  if (cut === undefined) {
-    const graph = stageGraph(info, phase, method)
-    return [stageRun(name, graph, latency, new PhaseOperands(info, stages, writers, undefined))]
-  }
-  const operands = new PhaseOperands(info, stages, writers, cut)
+  const graph = stageGraph(info, phase, method)
+  const operands = new PhaseOperands(info, stages, graph, writers, cut)
+  if (cut === undefined) return [stageRun(name, graph, latency, operands)]
   const runs = cut.steps.flatMap((step) => (step.kind === 'run' ? [step] : []))
   const flops = runs.reduce((sum, run) => sum + run.flops, 0)
   let number = 0
@@ -180,17 +178,20 @@ function stageCollective(
 class PhaseOperands {
   readonly info: StageInfo
   readonly stages: readonly StageInfo[]
+  readonly graph: Graph
   readonly writers: GradientWriters
   readonly cut: CutGraph | undefined
 
   constructor(
     info: StageInfo,
     stages: readonly StageInfo[],
+    graph: Graph,
     writers: GradientWriters,
     cut: CutGraph | undefined,
   ) {
     this.info = info
     this.stages = stages
+    this.graph = graph
     this.writers = writers
     this.cut = cut
   }
@@ -203,7 +204,10 @@ class PhaseOperands {
     const constant = this.info.constants.get(name)
     if (constant !== undefined) return { buffer: name, index: 'none', type, constant }
     if (kind === 'scalar') return { buffer: name, index: 'none', type }
-    return this.crossing(name) ?? { buffer: bufferOf(name, this.info), index: 'microbatch', type }
+    const made = this.cut && this.graph.outputs.find((output) => output.name === name)
+    // A piece may see what another made in other dims: the buffer has those that the phase gives it.
+    const own = made === undefined ? type : this.graph.values[made.value]!.type
+    return this.crossing(name) ?? { buffer: bufferOf(name, this.info), index: 'microbatch', type: own }
   }
 
   output(name: string, type: TensorType): StageOperand {

@@ -3,7 +3,6 @@ import {
   differentiatePiece,
   elementCount,
   type Graph,
-  type StageDerivative,
   type StagePiece,
   sliceGraph,
   splitStages,

@@ -32,7 +32,9 @@ describe('blocks', () => {
   it('fill the pack without meeting each other', () => {
     const [code, message] = found([/b \[4, 2\] block \[4\/tensor, 2\]/g, 'b [4, 2] block [4, 2]'])
     expect(code).toBe('BLOCK_SIZE')
-    expect(message).toContain('s [2] takes elements 12 to 14 of w0')
+    expect(message).toContain(
+      'b [4, 2] in blocks [4, 2] takes elements 8 to 16 of w0 of pipeline=0, which has 14',
+    )
   })
 
   it('lie along axes of the mesh, each of which cuts once', () => {
@@ -45,7 +47,7 @@ describe('blocks', () => {
 
   it('are the same for all state of a stage, and kept by all ranks along the axes', () => {
     const { findings } = verifyProgram(
-      edited(base, [/(buffer g0: [^]*?)\[2, 4\/tensor\]/, '$1[2/tensor, 4]']),
+      edited(base, [/(buffer g0: [\s\S]*?)\[2, 4\/tensor\]/, '$1[2/tensor, 4]']),
     )
     expect(findings.map(({ code }) => code)).toContain('PACK_LAYOUT')
     const [role] = base.roles
