@@ -28,7 +28,7 @@ test.each([
     ...('stage' in zero ? { zero, recompute: 'full' } : {}),
   })
   const batches = randomBatches(compiled, steps)
-  const expected = await runOn('emulate', serial(compiled), batches)
+  const expected = await runOn('emulator', serial(compiled), batches)
   const engine = createEmulator(programOf(compiled))
   const differences = await checkEquality({
     actual: engine,

@@ -8,6 +8,7 @@ import { makeOptimizer } from '../src/optimizers/index.ts'
 import { lowerPlan, type Program, verifyProgram } from '../src/program/index.ts'
 import { mutate, mutationKinds } from './support/mutations.ts'
 import { type TinyPlan, tinyPlan } from './support/programs.ts'
+import { tensorProgram, tensorShapes } from './support/tensorParallel.ts'
 
 const full = process.env['MESHWRIGHT_FULL'] === '1'
 const numRuns = full ? 20_000 : 1200
@@ -23,6 +24,32 @@ interface Subject {
   readonly program: Program
   readonly run: (program: Program) => Promise<Outcome>
   readonly expected: Outcome
+}
+
+/** One step of a program, and of what it is changed to. */
+async function subjectOf(program: Program, state: StateTensors, input: StepInput): Promise<Subject> {
+  const run = async (changed: Program): Promise<Outcome> => {
+    const engine = createEmulator(changed)
+    await engine.writeState(state)
+    const { scalars, tensors } = await engine.step(input)
+    return { scalars, gradients: tensors['gradients'] ?? new Map(), state: await engine.readState() }
+  }
+  return { program, run, expected: await run(program) }
+}
+
+/** The same of the step with tensor parallelism that is written by hand. */
+function tensorSubject(): Promise<Subject> {
+  const state = new Map(
+    Object.entries(tensorShapes).map(([name, shape], tensor) => {
+      const count = shape.reduce((product: number, size: number) => product * size, 1)
+      const data = Float64Array.from({ length: count }, (_, index) => Math.sin(7 * tensor + index + 1))
+      return [name, { dtype: 'f64', shape, data } as const]
+    }),
+  )
+  return subjectOf(tensorProgram({ data: 2, tensor: 2 }), state, {
+    tensors: { tokens: Int32Array.of(0, 2, 1, 1, 2, 0, 0, 1) },
+    scalars: { lossScale: 0.37, learningRate: 0.11 },
+  })
 }
 
 /** A program, and one step of it from a state in which nothing is zero, or equal to anything else. */
@@ -53,13 +80,7 @@ async function subject(tiny: TinyPlan): Promise<Subject> {
       correction2: 2.3,
     },
   }
-  const run = async (changed: Program): Promise<Outcome> => {
-    const engine = createEmulator(changed)
-    await engine.writeState(state)
-    const { scalars, tensors } = await engine.step(input)
-    return { scalars, gradients: tensors['gradients'] ?? new Map(), state: await engine.readState() }
-  }
-  return { program, run, expected: await run(program) }
+  return subjectOf(program, state, input)
 }
 
 function sameTensors(actual: StateTensors, expected: StateTensors): boolean {
@@ -130,6 +151,13 @@ const plans: readonly TinyPlan[] = [
     schedule: { name: 'zeropp', unit: 2, backward: 'split' },
     more: { zero: { stage: 3, prefetch: false } },
   },
+  // Ranks that share the work on samples.
+  {
+    stages: 2,
+    microbatches: 2,
+    more: { mesh: { pipeline: 2, data: 2, tensor: 2 }, batch: { samples: 4, microbatches: 2 } },
+  },
+  { stages: 1, model: 'llama', microbatches: 2, more: { mesh: { context: 2 } } },
 ]
 
 interface Change {
@@ -139,7 +167,7 @@ interface Change {
 }
 
 const change: fc.Arbitrary<Change> = fc.record({
-  plan: fc.nat({ max: plans.length - 1 }),
+  plan: fc.nat({ max: plans.length }),
   kinds: fc.array(fc.constantFrom(...mutationKinds), { minLength: 1, maxLength: 3 }),
   numbers: fc.array(fc.nat({ max: 10_000 }), { minLength: 24, maxLength: 24 }),
 })
@@ -151,7 +179,7 @@ const change: fc.Arbitrary<Change> = fc.record({
  */
 describe('the verifier against the emulator', () => {
   it('accepts no changed program that does something else', async () => {
-    const subjects = await Promise.all(plans.map(subject))
+    const subjects = await Promise.all([...plans.map(subject), tensorSubject()])
     const seen = { refused: 0, wrong: 0, unchanged: 0 }
     await fc.assert(
       fc.asyncProperty(change, async ({ plan, kinds, numbers }) => {

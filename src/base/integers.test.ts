@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { greatestCommonDivisor, leastCommonMultiple } from './integers.ts'
+import { greatestCommonDivisor, leastCommonMultiple, nearestWorking } from './integers.ts'
 
 describe('divisors and multiples', () => {
   it('are the greatest and the least, by trial', () => {
@@ -17,5 +17,18 @@ describe('divisors and multiples', () => {
   it('take 0 as a multiple of everything', () => {
     expect(greatestCommonDivisor(0, 7)).toBe(7)
     expect(greatestCommonDivisor(7, 0)).toBe(7)
+  })
+})
+
+describe('nearestWorking', () => {
+  const divides = (count: number): boolean => 12 % count === 0
+
+  it('gives one below and one above, without the value itself and within bounds', () => {
+    expect(nearestWorking(5, divides, 12)).toEqual([4, 6])
+    expect(nearestWorking(6, divides, 12)).toEqual([4, 12])
+    expect(nearestWorking(13, divides, 100)).toEqual([12])
+    expect(nearestWorking(13, divides, 5)).toEqual([4])
+    expect(nearestWorking(1, divides, 12)).toEqual([2])
+    expect(nearestWorking(5, () => false, 9)).toEqual([])
   })
 })

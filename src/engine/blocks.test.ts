@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { noInput, tensors } from '../../test/support/enginePrograms.ts'
 import { tensorProgram, tensorShapes } from '../../test/support/tensorParallel.ts'
-import { type Program, parseProgram } from '../program/index.ts'
+import { type GraphTask, type Program, parseProgram, readInstructions } from '../program/index.ts'
+import { inputElement, outputElement, type RunPlace } from './elementNames.ts'
 import { createEmulator } from './emulate/index.ts'
 import { createLocalEngine } from './local/start.ts'
 import type { Engine, StateTensors, StepInput } from './types.ts'
@@ -81,13 +82,17 @@ function close(given: StateTensors | undefined, wanted: (name: keyof Parameters)
   }
 }
 
-describe.each(kinds)('tensor parallelism in %s', (_, create) => {
-  // The global batch is of as many samples for every mesh: two micro-batches, two samples a replica.
-  it.each([
-    [2, 1],
-    [2, 2],
-    [2, 4],
-  ])('is the serial step over data=%i, tensor=%i', async (data, tensor) => {
+describe.each(kinds)('tensor parallelism in %s', (kind, create) => {
+  // Eight samples: two micro-batches, two samples a replica.
+  it.each(
+    kind === 'the emulator'
+      ? [
+          [2, 1],
+          [2, 2],
+          [2, 4],
+        ]
+      : [[2, 2]],
+  )('is the serial step over data=%i, tensor=%i', async (data = 1, tensor = 1) => {
     const engine = await create(tensorProgram({ data, tensor }))
     engines.push(engine)
     await engine.writeState(stateOf(parameters))
@@ -105,7 +110,7 @@ describe.each(kinds)('tensor parallelism in %s', (_, create) => {
 
   it('takes its state from one mesh to another', async () => {
     let state = stateOf(parameters)
-    for (const tensor of [4, 1, 2]) {
+    for (const tensor of kind === 'the emulator' ? [4, 1, 2] : [2, 1]) {
       const engine = await create(tensorProgram({ data: 1, tensor }))
       engines.push(engine)
       await engine.writeState(state)
@@ -113,16 +118,55 @@ describe.each(kinds)('tensor parallelism in %s', (_, create) => {
     }
     close(state, (name) => parameters[name])
   })
+})
 
-  it('names an element of the whole tensor where something is not finite', async () => {
-    const engine = await create(tensorProgram({ data: 1, tensor: 2 }))
+describe('an element of a block', () => {
+  const program = tensorProgram({ data: 1, tensor: 2 })
+  const place = (name: string, rank: number): RunPlace => {
+    const [role] = program.roles
+    const run = readInstructions(role!.code).find(
+      (item) => item.kind === 'run' && program.tasks[item.task]!.name === name,
+    )
+    if (run?.kind !== 'run') throw new Error(name)
+    return { program, role: role!, rank, run, task: program.tasks[run.task] as GraphTask }
+  }
+
+  it('is called by its place in the whole tensor', () => {
+    // The second rank has rows 2 and 3 of b [4, 2], and columns 2 and 3 of a [2, 4].
+    const backward = place('FB0.2', 1)
+    const output = (name: string): number => backward.task.graph.outputs.findIndex((one) => one.name === name)
+    expect(outputElement(backward, output('g.b'), 3)).toBe('element 7')
+    expect([0, 1, 2, 3].map((at) => outputElement(backward, output('g.a'), at))).toEqual([
+      'element 2',
+      'element 3',
+      'element 6',
+      'element 7',
+    ])
+    const inputs = backward.task.graph.inputs
+    expect(
+      inputElement(
+        backward,
+        inputs.findIndex(({ name }) => name === 'b'),
+        0,
+      ),
+    ).toBe('element 4')
+    expect(outputElement(backward, output('t4'), 1)).toBe('element 1')
+  })
+
+  it('of an operand that is a whole pack is of the tensor that lies there', () => {
+    const update = place('U0', 1)
+    expect(inputElement(update, 0, 9)).toBe('element 5 of b')
+    expect(inputElement(update, 0, 13)).toBe('element 1 of s')
+    // Row 3 of the table is padding.
+    expect(inputElement(update, 0, 2)).toBe('element 2')
+  })
+
+  it('that the program was given is named so by the local engine', async () => {
+    const engine = await createLocalEngine(program)
     engines.push(engine)
-    // Row 3 of b, which is row 1 of the second block.
-    const b = parameters.b.with(7, Number.MAX_VALUE)
-    await engine.writeState(stateOf({ ...parameters, b, a: parameters.a.map((value) => value * 1e10) }))
-    await expect(
-      engine.step({ tensors: { tokens: Int32Array.from(tokens.slice(0, 4)) }, scalars: input.scalars }),
-    ).rejects.toThrow(/t2|finite|NaN|Infinity/)
+    await engine.writeState(stateOf({ ...parameters, b: parameters.b.with(7, Number.POSITIVE_INFINITY) }))
+    const step = engine.step({ ...input, tensors: { tokens: Int32Array.from(tokens.slice(0, 4)) } })
+    await expect(step).rejects.toThrow(/its input b already is Infinity at element 7/)
   })
 })
 

@@ -50,12 +50,19 @@ const operations = [
   'allToAll',
   'permute',
 ] as const
+type Operation = (typeof operations)[number]
 
-/** Eight ranks, each with a part of x of its own, and a collective over every group, whose results are state. */
-function program(operation: (typeof operations)[number]): Program {
-  const rows = (members: number): number => rowsAfter[operation]?.(members) ?? 8
-  const verb = collectiveVerbs[operation]
-  return parseProgram(`program 1
+/** Rows of a result. */
+function rowsOf(operation: Operation, group: readonly string[]): number {
+  return rowsAfter[operation]?.(2 ** group.length) ?? 8
+}
+
+const cases = operations.flatMap((operation) =>
+  groups.map((group, index) => ({ operation, group, index, name: `${operation}${index}` })),
+)
+
+/** Eight ranks, each with a part of x of its own, and every collective over every group, whose results are state. */
+const program = parseProgram(`program 1
 work declared: 1 stages, 1 microbatches
 channel slots 1
 mesh pipeline=0: data=2, tensor=2, context=2
@@ -64,21 +71,20 @@ ${groups.map((group, index) => `group g${index}: ${group.join(', ')}`).join('\n'
 role pipeline=0
   buffer x: f64[8] state frozen
     at 0: x [64] block [64/data/tensor/context] owned
-${groups
-  .map((group, index) => {
-    const own = rows(2 ** group.length)
-    return `  buffer y${index}: f64[${own}] state
-    at 0: y${index} [${8 * own}] block [${8 * own}/data/tensor/context] owned`
+${cases
+  .map(({ operation, group, name }) => {
+    const rows = rowsOf(operation, group)
+    return `  buffer ${name}: f64[${rows}] state
+    at 0: ${name} [${8 * rows}] block [${8 * rows}/data/tensor/context] owned`
   })
   .join('\n')}
-${groups
+${cases
   .map(
-    (_, index) =>
-      `  network ${verb} #${index}${details[operation] ?? ''} x[t] -> y${index}[t+1] over g${index}${tails[operation] ?? ''}`,
+    ({ operation, index, name }, id) =>
+      `  network ${collectiveVerbs[operation]} #${id}${details[operation] ?? ''} x[t] -> ${name}[t+1] over g${index}${tails[operation] ?? ''}`,
   )
   .join('\n')}
 `)
-}
 
 /** Ranks of the group of a rank, by coordinates: rank 4 d + 2 t + c. */
 function members(rank: number, group: readonly string[]): number[] {
@@ -87,12 +93,15 @@ function members(rank: number, group: readonly string[]): number[] {
   return [0, 1, 2, 3, 4, 5, 6, 7].filter((other) => ((other ^ rank) & fixed) === 0)
 }
 
+/** What a rank has before. */
+function source(rank: number): number[] {
+  return Array.from({ length: 8 }, (_, row) => 10 ** (row % 3) * (rank + 1) + row)
+}
+
 /** What a rank has after the collective, by its definition. */
-function expected(operation: (typeof operations)[number], rank: number, group: readonly string[]): number[] {
+function expected(operation: Operation, rank: number, group: readonly string[]): number[] {
   const all = members(rank, group)
   const place = all.indexOf(rank)
-  const source = (of: number): number[] =>
-    Array.from({ length: 8 }, (_, row) => 10 ** (row % 3) * (of + 1) + row)
   const size = 8 / all.length
   const block = (of: number, index: number): number[] => source(of).slice(index * size, (index + 1) * size)
   const sum = source(0).map((_, row) => all.reduce((total, other) => total + source(other)[row]!, 0))
@@ -114,24 +123,21 @@ function expected(operation: (typeof operations)[number], rank: number, group: r
   }
 }
 
-describe.each(kinds)('collectives among ranks that differ along some axes, in %s', (_, create) => {
-  it.each(operations)('%s', async (operation) => {
-    const engine = await create(program(operation))
+describe.each(kinds)('collectives among ranks that differ along some axes', (name, create) => {
+  it(`do what they are defined to in ${name}`, async () => {
+    const engine = await create(program)
     engines.push(engine)
-    const x = Array.from({ length: 64 }, (__, index) => {
-      const [rank, row] = [Math.floor(index / 8), index % 8]
-      return 10 ** (row % 3) * (rank + 1) + row
-    })
-    const zeros = groups.map((group, index): [string, number[]] => {
-      const own = rowsAfter[operation]?.(2 ** group.length) ?? 8
-      return [`y${index}`, new Array<number>(8 * own).fill(0)]
-    })
+    const x = [0, 1, 2, 3, 4, 5, 6, 7].flatMap(source)
+    const zeros = cases.map(({ operation, group, name: result }): [string, number[]] => [
+      result,
+      new Array<number>(8 * rowsOf(operation, group)).fill(0),
+    ])
     await engine.writeState(tensors({ x, ...Object.fromEntries(zeros) }, 'f64'))
     await engine.step(noInput)
     const state = await engine.readState()
-    groups.forEach((group, index) => {
+    for (const { operation, group, name: result } of cases) {
       const wanted = [0, 1, 2, 3, 4, 5, 6, 7].flatMap((rank) => expected(operation, rank, group))
-      expect([...state.get(`y${index}`)!.data]).toEqual(wanted)
-    })
+      expect([...state.get(result)!.data], result).toEqual(wanted)
+    }
   })
 })

@@ -6,6 +6,8 @@ import type { MoeConfig } from './types.ts'
 
 /** Names of the weights of an expert layer, by what they do; those of experts hold all experts, [experts, …]. */
 export interface ExpertNames {
+  /** Of the layer: what goes to experts is `<block>.dispatch`, what comes back `<block>.combine`. */
+  readonly block: string
   readonly router: string
   readonly routerBias: string
   readonly gate: string
@@ -47,7 +49,8 @@ export function expertLayer(
     ValueId,
   ]
 
-  const sent = builder.one('route', [unflattenTokens(builder, x, options, 'embed'), tokens, slots], {})
+  const rows = unflattenTokens(builder, x, options, 'embed')
+  const sent = builder.one('route', [rows, tokens, slots], {}, `${names.block}.dispatch`)
   const done = expertProducts(context, sent, names)
   const places = builder.one('reshape', [done], {
     shape: [batch, experts * capacity, config.hidden],
@@ -57,7 +60,7 @@ export function expertLayer(
     shape: [batch, experts * capacity, 1],
     axes: ['batch', 'experts', ''],
   })
-  const back = builder.one('route', [places, slots, origins], {})
+  const back = builder.one('route', [places, slots, origins], {}, `${names.block}.combine`)
   const gates = builder.one('reshape', [routing.gates], { shape: [batch, sequence, topk, 1] })
   const weighted = builder.one('mul', [back, gates], {})
   const mixed = flattenTokens(builder, builder.one('reduceSum', [weighted], { dims: [2], keepDims: false }))

@@ -1,178 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { modelConfigs } from '../../test/support/modelConfigs.ts'
+import { deepseek, gpt2, llama31, mistral, mixtral } from '../../test/support/releasedConfigs.ts'
 import { countParameters } from './checks.ts'
 import { modelFromHuggingFaceConfig } from './huggingFace.ts'
 import { modelFromConfig } from './registry.ts'
 import { modelFromShortName } from './shortName.ts'
 import type { Model } from './types.ts'
 import { huggingFaceConfigOf } from './writeHuggingFace.ts'
-
-/** As in openai-community/gpt2. */
-const gpt2 = {
-  activation_function: 'gelu_new',
-  architectures: ['GPT2LMHeadModel'],
-  attn_pdrop: 0.1,
-  bos_token_id: 50256,
-  embd_pdrop: 0.1,
-  eos_token_id: 50256,
-  initializer_range: 0.02,
-  layer_norm_epsilon: 1e-5,
-  model_type: 'gpt2',
-  n_ctx: 1024,
-  n_embd: 768,
-  n_head: 12,
-  n_layer: 12,
-  n_positions: 1024,
-  resid_pdrop: 0.1,
-  summary_activation: null,
-  summary_first_dropout: 0.1,
-  summary_proj_to_labels: true,
-  summary_type: 'cls_index',
-  summary_use_proj: true,
-  task_specific_params: { 'text-generation': { do_sample: true, max_length: 50 } },
-  vocab_size: 50257,
-}
-
-/** As in meta-llama/Llama-3.1-8B. */
-const llama31 = {
-  architectures: ['LlamaForCausalLM'],
-  attention_bias: false,
-  attention_dropout: 0.0,
-  bos_token_id: 128000,
-  eos_token_id: 128001,
-  hidden_act: 'silu',
-  hidden_size: 4096,
-  initializer_range: 0.02,
-  intermediate_size: 14336,
-  max_position_embeddings: 131072,
-  mlp_bias: false,
-  model_type: 'llama',
-  num_attention_heads: 32,
-  num_hidden_layers: 32,
-  num_key_value_heads: 8,
-  pretraining_tp: 1,
-  rms_norm_eps: 1e-5,
-  rope_scaling: {
-    factor: 8.0,
-    low_freq_factor: 1.0,
-    high_freq_factor: 4.0,
-    original_max_position_embeddings: 8192,
-    rope_type: 'llama3',
-  },
-  rope_theta: 500000.0,
-  tie_word_embeddings: false,
-  torch_dtype: 'bfloat16',
-  transformers_version: '4.43.0.dev0',
-  use_cache: true,
-  vocab_size: 128256,
-}
-
-/** As in mistralai/Mistral-7B-v0.3, whose window is switched off. */
-const mistral = {
-  architectures: ['MistralForCausalLM'],
-  attention_dropout: 0.0,
-  bos_token_id: 1,
-  eos_token_id: 2,
-  hidden_act: 'silu',
-  hidden_size: 4096,
-  initializer_range: 0.02,
-  intermediate_size: 14336,
-  max_position_embeddings: 32768,
-  model_type: 'mistral',
-  num_attention_heads: 32,
-  num_hidden_layers: 32,
-  num_key_value_heads: 8,
-  rms_norm_eps: 1e-5,
-  rope_theta: 1000000.0,
-  sliding_window: null,
-  tie_word_embeddings: false,
-  torch_dtype: 'bfloat16',
-  transformers_version: '4.42.0.dev0',
-  use_cache: true,
-  vocab_size: 32768,
-}
-
-/** As in mistralai/Mixtral-8x7B-v0.1. */
-const mixtral = {
-  architectures: ['MixtralForCausalLM'],
-  attention_dropout: 0.0,
-  bos_token_id: 1,
-  eos_token_id: 2,
-  hidden_act: 'silu',
-  hidden_size: 4096,
-  initializer_range: 0.02,
-  intermediate_size: 14336,
-  max_position_embeddings: 32768,
-  model_type: 'mixtral',
-  num_attention_heads: 32,
-  num_experts_per_tok: 2,
-  num_hidden_layers: 32,
-  num_key_value_heads: 8,
-  num_local_experts: 8,
-  output_router_logits: false,
-  rms_norm_eps: 1e-5,
-  rope_theta: 1000000.0,
-  router_aux_loss_coef: 0.02,
-  sliding_window: null,
-  tie_word_embeddings: false,
-  torch_dtype: 'bfloat16',
-  transformers_version: '4.36.0.dev0',
-  use_cache: true,
-  vocab_size: 32000,
-}
-
-/** As in deepseek-ai/DeepSeek-V3, without its own code, its quantization and its prediction of further tokens. */
-const deepseek = {
-  architectures: ['DeepseekV3ForCausalLM'],
-  attention_bias: false,
-  attention_dropout: 0.0,
-  bos_token_id: 0,
-  eos_token_id: 1,
-  ep_size: 1,
-  first_k_dense_replace: 3,
-  hidden_act: 'silu',
-  hidden_size: 7168,
-  initializer_range: 0.02,
-  intermediate_size: 18432,
-  kv_lora_rank: 512,
-  max_position_embeddings: 163840,
-  model_type: 'deepseek_v3',
-  moe_intermediate_size: 2048,
-  moe_layer_freq: 1,
-  n_group: 8,
-  n_routed_experts: 256,
-  n_shared_experts: 1,
-  norm_topk_prob: true,
-  num_attention_heads: 128,
-  num_experts_per_tok: 8,
-  num_hidden_layers: 61,
-  num_key_value_heads: 128,
-  q_lora_rank: 1536,
-  qk_nope_head_dim: 128,
-  qk_rope_head_dim: 64,
-  rms_norm_eps: 1e-6,
-  rope_scaling: {
-    beta_fast: 32,
-    beta_slow: 1,
-    factor: 40,
-    mscale: 1.0,
-    mscale_all_dim: 1.0,
-    original_max_position_embeddings: 4096,
-    type: 'yarn',
-  },
-  rope_theta: 10000,
-  routed_scaling_factor: 2.5,
-  scoring_func: 'sigmoid',
-  tie_word_embeddings: false,
-  topk_group: 4,
-  topk_method: 'noaux_tc',
-  torch_dtype: 'bfloat16',
-  transformers_version: '4.33.1',
-  use_cache: true,
-  v_head_dim: 128,
-  vocab_size: 129280,
-}
 
 const read = (json: unknown): Model => modelFromHuggingFaceConfig(json, { source: 'config.json' })
 
@@ -270,7 +105,7 @@ describe('reading config.json', () => {
 
   it('knows both forms of rotary parameters', () => {
     const { rope_scaling, rope_theta, ...rest } = llama31
-    expect(read({ ...rest, rope_parameters: { ...rope_scaling, rope_theta } }).config).toEqual(
+    expect(read({ ...rest, rope_parameters: { ...(rope_scaling as object), rope_theta } }).config).toEqual(
       read(llama31).config,
     )
     expect(read({ ...llama31, rope_scaling: { type: 'linear', factor: 2 } }).config).toMatchObject({

@@ -25,6 +25,7 @@ export function expertNames(config: MoeConfig, layer: number): ExpertNames {
   const prefix = `model.layers.${layer}.${mixtral ? 'block_sparse_moe' : 'mlp'}`
   const expert = (name: string): string => `${prefix}.experts.${name}.weight`
   return {
+    block: prefix,
     router: `${prefix}.gate.weight`,
     routerBias: `${prefix}.gate.e_score_correction_bias`,
     gate: expert(mixtral ? 'w1' : 'gate_proj'),

@@ -17,8 +17,7 @@ test('a checkpoint has experts one by one, and is read back as it was', async ()
   const options = { model, optimizer, dtype: 'f64' } as const
   const state = initialState({ ...options, seed: 3 })
   // Moments of zero would look alike wherever they came from.
-  for (const [name, { data }] of state)
-    if (name.startsWith('adam.')) data.forEach((_, at) => (data[at] = at + 1))
+  for (const [name, { data }] of state) if (name.startsWith('adam.')) data.set(data.map((_, at) => at + 1))
   const path = join(folder, 'state.safetensors')
   await writeSafetensors(path, checkpointTensors(model, state))
 

@@ -19,9 +19,10 @@ export interface FactoredGraph {
  * Sees every dim that a reshape divides or makes of several as those several, wherever ops make dims go together: tokens
  * as samples and positions, the columns of a fused projection as queries, keys and values of every head. A cut of one of
  * them, which is no run of the merged dim, is then a layout like any other, and a reshape moves nothing. Where divisions of
- * a dim do not nest the first is kept.
+ * a dim do not nest the first is kept. `alike` names outputs that lie as inputs do, by the name of the input, whatever makes
+ * them; an output of another rank is rows of it.
  */
-export function factorGraph(graph: Graph): FactoredGraph {
+export function factorGraph(graph: Graph, alike: ReadonlyMap<string, string> = new Map()): FactoredGraph {
   const classes = new DimClasses()
   const dimsOf = graph.values.map(({ type }) => type.shape.map((size) => classes.add(size)))
   const typed = graph.nodes.map((node) => typedOp(graph, node))
@@ -33,6 +34,15 @@ export function factorGraph(graph: Graph): FactoredGraph {
           ...partRelations(classes, dimsOf, typed[index]!, node),
         ],
   )
+  const inputs = new Map(graph.inputs.map(({ name, value }) => [name, dimsOf[value]!]))
+  for (const { name, value } of graph.outputs) {
+    const like = inputs.get(alike.get(name) ?? '')
+    if (like === undefined) continue
+    const own = dimsOf[value]!
+    // Rows of a table have other dims instead of its first.
+    const same = own.length === like.length ? like : like.slice(1)
+    for (const [at, dim] of same.entries()) classes.join(dim, own[own.length - same.length + at]!)
+  }
   while (relations.map((relation) => relation()).includes(true));
 
   const factors = dimsOf.map((dims) => dims.map((dim) => classes.factors(dim)))

@@ -11,7 +11,7 @@ import { ringTotal } from '../wire.ts'
 import { type Panels, panelsOf } from './panels.ts'
 import type { ComputeItem, MoveItem, PlacedValue, ProductStyle, WantedLayout, Wants } from './types.ts'
 import { Versions } from './versions.ts'
-import { hintedResults, layoutAlong, targetOf, wantedResults } from './wanted.ts'
+import { earlyResults, hintedResults, layoutAlong, targetOf, wantedResults } from './wanted.ts'
 
 /** Combinations of layouts of operands that are looked at for one op. */
 const mostCombinations = 16
@@ -65,10 +65,8 @@ export function assignLayouts(
   const operandsOf = (index: number): readonly ValueId[] => graph.nodes[index]!.inputs
   const uses = countUses(graph)
   const inputLayout = (name: string): Layout => versions.placed.get(name)!.layout
-  // What a product is part of counts where it may be made in that style.
-  const early = (output: string): WantedLayout | undefined =>
-    wants.products === undefined ? undefined : outputWants(output, undefined, inputLayout)
-  const wanted = wantedResults(graph, factored, mesh, wants, uses, early)
+  const early = earlyResults(graph, uses, (output) => outputWants(output, undefined, inputLayout))
+  const wanted = wantedResults(graph, factored, mesh, wants, uses)
   const hints = hintedResults(graph, factored, mesh, wanted)
   const ways: Ways = {
     mesh,
@@ -106,7 +104,9 @@ export function assignLayouts(
       versions.addGenerator(outputs[0]!, { op, operands: ids, block })
       continue
     }
-    const targets = outputs.map((output) => (uses.has(output) ? wanted.get(output) : undefined))
+    const targets = outputs.map((output) =>
+      uses.has(output) ? (wanted.get(output) ?? early.get(output)) : undefined,
+    )
     const isOpen = outputs.map((output, at) => targets[at] === undefined && !givenOut.has(output))
     const request = { op, ids, isOpen }
     // Where values that vary are wanted whole there is none, and their redistribution says why.

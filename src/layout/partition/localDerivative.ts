@@ -50,13 +50,16 @@ export function localDerivative(
 ): LocalDerivative {
   const { joint, gradients, gradientOutputs } =
     wants.products?.kind === 'panels' ? withDenseRows(derivative) : derivative
-  let local = localGraph(joint, mesh, wants, gradientWants(gradients, options.terms ?? new Map()))
+  const alike = new Map(gradients.map((gradient) => [outputOf(gradient), gradient.parameter]))
+  const cut = (terms: ReadonlyMap<string, readonly string[]>): LocalGraph =>
+    localGraph(joint, mesh, wants, { outputWants: gradientWants(gradients, terms), alike })
+  let local = cut(options.terms ?? new Map())
   let terms = termsOf(local, gradients)
   // Parts that are whole where others are terms would count as often as there are ranks.
   if (
     gradients.some((gradient) => partTerms(local, gradient).length < terms.get(gradient.parameter)!.length)
   ) {
-    local = localGraph(joint, mesh, wants, gradientWants(gradients, terms))
+    local = cut(terms)
     terms = termsOf(local, gradients)
   }
   const found = withRowIds(local, mesh, gradients)

@@ -16,6 +16,12 @@ import { checkedWants } from './wanted.ts'
 /** Ops that have a form in smaller ops which can be cut along their last dim. */
 const decomposable: readonly string[] = ['softmax', 'layerNorm', 'rmsNorm', 'crossEntropy']
 
+export interface LocalGraphOptions {
+  readonly outputWants?: OutputWants
+  /** Outputs that lie as inputs do, by the name of the input (`factorGraph`). */
+  readonly alike?: ReadonlyMap<string, string>
+}
+
 /**
  * How the ranks of a mesh compute a graph together (forward, backward or both), as the graph that each of them runs: every
  * value gets a layout, every op a way to be cut, and between them values are redistributed, each to each layout at most
@@ -24,13 +30,18 @@ const decomposable: readonly string[] = ['softmax', 'layerNorm', 'rmsNorm', 'cro
  * `checkMesh`, `checkLayout` and `checkEven` for a mesh and for wants that do not fit, `LAYOUT_VARYING` where values that
  * vary are wanted whole.
  */
-export function localGraph(graph: Graph, mesh: Mesh, wants: Wants, outputWants?: OutputWants): LocalGraph {
+export function localGraph(
+  graph: Graph,
+  mesh: Mesh,
+  wants: Wants,
+  { outputWants, alike }: LocalGraphOptions = {},
+): LocalGraph {
   checkMesh(mesh)
   const checked = checkedWants(wants, mesh)
   let cut = graph
   // Layers are alike.
   const plansOf = rememberedPlans()
-  let assigned = assignLayouts(cut, factorGraph(cut), mesh, checked, outputWants, plansOf)
+  let assigned = assignLayouts(cut, factorGraph(cut, alike), mesh, checked, outputWants, plansOf)
   for (;;) {
     const { wholeLast } = assigned
     const current = cut
@@ -38,7 +49,7 @@ export function localGraph(graph: Graph, mesh: Mesh, wants: Wants, outputWants?:
       wholeLast.has(node) && decomposable.includes(current.nodes[node]!.op)
     if (![...wholeLast].some(wanted)) break
     cut = decomposeNodes(current, wanted)
-    assigned = assignLayouts(cut, factorGraph(cut), mesh, checked, outputWants, plansOf)
+    assigned = assignLayouts(cut, factorGraph(cut, alike), mesh, checked, outputWants, plansOf)
   }
   return addLocal(cut, mesh, assigned)
 }

@@ -52,7 +52,6 @@ export function wantedResults(
   mesh: Mesh,
   wants: Wants,
   uses: ReadonlyMap<ValueId, number>,
-  outputWants: (output: string) => WantedLayout | undefined,
 ): ReadonlyMap<ValueId, WantedLayout> {
   const wanted = new Map<ValueId, WantedLayout>()
   const outputs = new Map(graph.outputs.map(({ name, value }) => [value, name]))
@@ -69,7 +68,7 @@ export function wantedResults(
         wants({ role: 'result', name, type, factors, madeBy: node.op, usedBy: users.get(value) ?? [] }) ??
         (output === undefined || uses.get(value) !== 1
           ? undefined
-          : (outputWants(output) ?? wants({ role: 'output', name: output, type, factors }))) ??
+          : wants({ role: 'output', name: output, type, factors })) ??
         wanted.get(value)
       if (layout !== undefined) wanted.set(value, layout)
     }
@@ -81,6 +80,25 @@ export function wantedResults(
     if (before !== undefined) wanted.set(input!, before)
   }
   return wanted
+}
+
+/**
+ * Where outputs are wanted that nothing else uses, and what they are sums of. How it is cut says nothing of what else it is
+ * made of, so nothing is hinted at by it.
+ */
+export function earlyResults(
+  { nodes, outputs }: Graph,
+  uses: ReadonlyMap<ValueId, number>,
+  outputWants: (output: string) => WantedLayout | undefined,
+): ReadonlyMap<ValueId, WantedLayout> {
+  const found = new Map<ValueId, WantedLayout>()
+  const note = (value: ValueId, want: WantedLayout | undefined): void => {
+    if (want !== undefined && uses.get(value) === 1) found.set(value, want)
+  }
+  for (const { name, value } of outputs) note(value, outputWants(name))
+  for (const { op, inputs, outputs: results } of nodes.toReversed())
+    if (op === 'add') for (const input of inputs) note(input, found.get(results[0]!))
+  return found
 }
 
 /** Ops whose results lie as their operands do, along the dims that they have in common. */

@@ -1,5 +1,5 @@
 import { headCuts } from './context.ts'
-import { hasAxis } from './dims.ts'
+import { expertCuts, isOfExperts } from './experts.ts'
 import type { FactoredAxes, LayoutSettings } from './settings.ts'
 import type { RecipeCuts } from './wants.ts'
 
@@ -9,14 +9,15 @@ import type { RecipeCuts } from './wants.ts'
  * along the sequence (Korthikanti et al. 2022, section 4.2.2). Where there are fewer kv heads than ranks, ranks of a group
  * have the same one.
  */
-export function megatronCuts(settings: LayoutSettings, { parts }: FactoredAxes): RecipeCuts {
+export function megatronCuts(settings: LayoutSettings, axes: FactoredAxes): RecipeCuts {
+  const { parts } = axes
   const of = (name: string): readonly string[] => parts[name] ?? []
   const tensor = of('tensor')
   const heads = { kv: parts['tensor.kv'] ?? tensor, group: of('tensor.group') }
-  const experts = { experts: of('expert'), expertMlp: of('expertTensor') }
+  const experts = expertCuts(axes)
   const vocab = settings.vocabulary ? tensor : []
   return {
-    parameter: (value) => (hasAxis(value, 'experts') ? experts : { ...headCuts(heads), mlp: tensor, vocab }),
+    parameter: (value) => (isOfExperts(value) ? experts : { ...headCuts(heads), mlp: tensor, vocab }),
     heads,
     stream: {
       batch: of('data'),

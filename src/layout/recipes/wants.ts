@@ -4,6 +4,7 @@ import type { ProductStyle, WantedLayout, WantedValue, Wants } from '../partitio
 import type { Layout } from '../types.ts'
 import { attentionCuts, type HeadAxes } from './context.ts'
 import { type Cuts, cutDims, hasAxis } from './dims.ts'
+import { slotCuts } from './experts.ts'
 import { applyRules } from './rules.ts'
 import type { FactoredAxes, LayoutSettings } from './settings.ts'
 
@@ -42,6 +43,11 @@ export function recipeWants(
     if (own !== undefined && parameters.has(own)) return undefined
     if (isStream(value)) return makeLayout(cutDims(value, stream, mesh))
     if (role === 'result') {
+      const slots = slotCuts(value, axes, stream)
+      if (slots !== undefined) {
+        const layout = makeLayout(cutDims(value, slots.cuts, mesh))
+        return slots.keepsTerms ? { ...layout, keepsTerms: true } : layout
+      }
       const cuts = attentionCuts(value, heads, stream, settings, axes) ?? result?.(value)
       return cuts === undefined ? undefined : makeLayout(cutDims(value, cuts, mesh))
     }

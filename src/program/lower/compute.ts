@@ -148,11 +148,18 @@ class StageMaker {
     action: Action,
     place: { readonly entry: number; readonly gradientsAt: number; readonly after: readonly number[] },
   ): number[] {
-    return this.stepsOf(action.phase).flatMap((step) => {
-      if (step.kind === 'run') return [this.addRun(step, action, place)]
-      this.addCollective(step, action, place)
-      return []
-    })
+    const runs: number[] = []
+    for (const step of this.stepsOf(action.phase))
+      if (step.kind === 'run') runs.push(this.addRun(step, action, place))
+      else {
+        // What needs no run to be made, gathered weights, say, is made during one run and read by the next: not earlier.
+        const before = runs.at(-2)
+        this.addCollective(step, action, {
+          ...place,
+          after: before === undefined ? place.after : [...place.after, before],
+        })
+      }
+    return runs
   }
 
   private stepsOf(phase: string): readonly StageStep[] {

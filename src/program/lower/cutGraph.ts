@@ -13,7 +13,7 @@ import {
 } from '../../graph/index.ts'
 import type { CollectiveOperation } from '../types.ts'
 import { type Communicate, type Flow, flowOf } from './flow.ts'
-import { idsPieces, type OutputMarks, type Placement, placeNodes } from './placement.ts'
+import { copyPiece, idsPieces, type OutputMarks, type Placement, placeNodes } from './placement.ts'
 
 /** What the outside does with outputs of a phase. */
 export interface PhaseOutputs extends OutputMarks {
@@ -108,7 +108,7 @@ class Cut {
       if (!outside.idsOf.has(output.name)) append(this.outputs, root[output.value]!, output)
     for (const node of placed)
       for (const input of node.inputs) this.use(root[input]!, placement.pieceOf.get(node)!)
-    for (const [value, pieces] of idsPieces(flow, outside, placement.pieceOf))
+    for (const [value, pieces] of idsPieces(flow, outside, placement))
       for (const piece of pieces) this.use(value, piece)
     for (const node of communications) append(this.sources, root[node.inputs[0]!]!, node)
   }
@@ -120,9 +120,9 @@ class Cut {
     for (const node of communications) this.holdResult(node)
     this.placeOutputs()
     const collectives = new Map<number, CutCollective[]>()
+    for (const node of communications)
+      append(collectives, this.placement.issued.get(node)!, this.collective(node))
     // From the last: what a value is terms of depends on what becomes of its sum.
-    for (const [piece, nodes] of this.placement.after)
-      collectives.set(piece, joined(nodes.map((node) => this.collective(node))))
     for (const node of communications.toReversed()) this.noteTerms(node)
     const steps: (CutRun | CutCollective)[] = []
     for (let piece = 0; piece <= 2 * lastLevel + 1; piece++) {
@@ -131,7 +131,7 @@ class Cut {
         const own = this.pieceGraph(piece, outputs)
         steps.push({ kind: 'run', graph: own, flops: graphCost(own).flops })
       }
-      steps.push(...(collectives.get(piece) ?? []))
+      steps.push(...joined(collectives.get(piece) ?? []))
     }
     const idsAt = new Map<string, CutPlace>()
     for (const { name, value } of graph.outputs) {
@@ -198,13 +198,13 @@ class Cut {
 
   /** Every output that no collective writes is made in some piece. */
   private placeOutputs(): void {
-    const { maker, free, level } = this.flow
+    const { maker } = this.flow
     for (const [value, outputs] of this.outputs) {
       const node = maker[value]
       const place = this.held.get(value)?.place
       for (const output of outputs) {
         if (node?.op === 'communicate' && place?.kind === 'output' && place.name === output.name) continue
-        const piece = (node && this.placement.pieceOf.get(node)) ?? (free.has(value) ? 0 : 2 * level[value]!)
+        const piece = (node && this.placement.pieceOf.get(node)) ?? copyPiece(node, this.placement.issued)
         append(this.made, piece, output)
       }
     }
@@ -224,7 +224,7 @@ class Cut {
   }
 
   private source(node: Communicate): CutPlace {
-    const { root, level } = this.flow
+    const { root } = this.flow
     const operand = node.inputs[0]!
     const found = this.held.get(root[operand]!)
     const isFlat = this.inputs.get(root[operand]!)?.kind === 'parameter'
@@ -232,7 +232,7 @@ class Cut {
     // A copy that divides as the collective divides it, or of what is made from nothing.
     const name = `t${this.count++}`
     this.crossings.set(name, { type: this.type(operand), terms: [] })
-    append(this.made, 2 * level[operand]!, { name, value: operand })
+    append(this.made, this.placement.issued.get(node)!, { name, value: operand })
     return { kind: 'crossing', name }
   }
 

@@ -15,19 +15,21 @@ export interface OutputMarks {
  */
 export interface Placement {
   readonly pieceOf: ReadonlyMap<Node, number>
-  /** Communications that are issued after a piece, whether or not there is something in it. */
-  readonly after: ReadonlyMap<number, readonly Communicate[]>
+  /** The piece, whether or not there is something in it, after which a communication is issued. */
+  readonly issued: ReadonlyMap<Communicate, number>
 }
 
 /**
  * Puts every node into a piece. What a communication needs comes first. A product that nothing waits for runs during it,
  * with what leads to the product and follows from it; what else does not wait is in the piece that has its operands. A
- * node that only later pieces need is put into the first of them unless more bytes then cross.
+ * node that only later pieces need is put into the first of them unless more bytes then cross. A communication is issued
+ * with those that its first user waits for, not before: gathered parts of weights, say, are there when they are needed.
  */
 export function placeNodes(flow: Flow, marks: OutputMarks): Placement {
   const { level, root, placed, communications, lastLevel } = flow
   const pieceOf = new Map<Node, number>()
-  const after = new Map<number, Communicate[]>()
+  /** By communication: the piece after which it is issued. */
+  const issued = new Map<Communicate, number>()
   const waited = waitedFor(flow, marks)
   const byLevel = Array.from({ length: lastLevel + 1 }, (): Node[] => [])
   for (const node of placed) byLevel[level[node.outputs[0]!]!]!.push(node)
@@ -44,12 +46,11 @@ export function placeNodes(flow: Flow, marks: OutputMarks): Placement {
     for (const node of byLevel[own]!) pieceOf.set(node, late.has(node) ? 2 * own + 1 : 2 * own)
     for (const node of here) {
       const source = flow.maker[root[node.inputs[0]!]!]
-      const at = source !== undefined && late.has(source) ? 2 * own + 1 : 2 * own
-      after.set(at, [...(after.get(at) ?? []), node])
+      issued.set(node, source !== undefined && late.has(source) ? 2 * own + 1 : 2 * own)
     }
   }
-  sink(flow, marks, pieceOf)
-  return { pieceOf, after }
+  postpone(flow, marks, pieceOf, issued)
+  return { pieceOf, issued }
 }
 
 /** Roots from which something else follows than what is accumulated. */
@@ -122,28 +123,35 @@ function isProduct(graph: Flow['graph'], node: Node): boolean {
   return found === 'product' || found === 'attention'
 }
 
-/** Moves nodes to the first later piece that needs them, where no more bytes then cross. */
-function sink(flow: Flow, marks: OutputMarks, pieceOf: Map<Node, number>): void {
-  const { graph, root, free, placed, maker } = flow
+/** Moves nodes and communications to where they are needed, where no more bytes then cross. */
+function postpone(
+  flow: Flow,
+  marks: OutputMarks,
+  pieceOf: Map<Node, number>,
+  issued: Map<Communicate, number>,
+): void {
+  const { graph, root, free, placed, maker, communications } = flow
   const kept = new Set<ValueId>()
   for (const { name, value } of graph.outputs) if (!marks.idsOf.has(name)) kept.add(root[value]!)
-  for (const { inputs } of flow.communications) kept.add(root[inputs[0]!]!)
   const users = new Map<ValueId, Node[]>()
-  for (const node of placed)
+  for (const node of [...placed, ...communications])
     for (const input of rootsOf(flow, node)) users.set(input, [...(users.get(input) ?? []), node])
-  const idsUsers = idsPieces(flow, marks, pieceOf)
+  const idsUsers = idsPieces(flow, marks, { pieceOf, issued })
+  const pieceFor = (node: Node): number => pieceOf.get(node) ?? issued.get(node as Communicate)!
   const piecesOf = (value: ValueId, but?: Node): number[] => [
-    ...(users.get(value) ?? []).filter((user) => user !== but).map((user) => pieceOf.get(user)!),
+    ...(users.get(value) ?? []).filter((user) => user !== but).map(pieceFor),
     ...(idsUsers.get(value) ?? []),
   ]
   const bytes = (value: ValueId): number => byteSize(graph.values[value]!.type)
+  /** What is in memory in any case, as an output or to be communicated. */
+  const present = new Set([...kept, ...communications.flatMap((node) => rootsOf(flow, node))])
   /** What a later piece has to be given at most so as to have a value, in bytes. */
   const prices = new Map<ValueId, number>()
   const price = (value: ValueId): number => prices.get(value) ?? 0
   for (const node of placed) {
     const behind = isProduct(graph, node) ? Infinity : sum(rootsOf(flow, node).map(price))
     for (const output of node.outputs)
-      prices.set(output, kept.has(output) ? 0 : Math.min(bytes(output), behind))
+      prices.set(output, present.has(output) ? 0 : Math.min(bytes(output), behind))
   }
   const added = (value: ValueId, node: Node): number => {
     const made = maker[value]
@@ -151,16 +159,23 @@ function sink(flow: Flow, marks: OutputMarks, pieceOf: Map<Node, number>): void 
     const crosses = piecesOf(value, node).some((piece) => piece !== pieceOf.get(made))
     return crosses ? 0 : price(value)
   }
-  for (const node of placed.toReversed()) {
+  for (const node of graph.nodes.toReversed()) {
+    const first = Math.min(...node.outputs.flatMap((output) => piecesOf(output)))
+    if (first === Infinity) continue
+    if (node.op === 'communicate') {
+      // With what the piece before the first user makes for it.
+      issued.set(node, Math.max(issued.get(node)!, 2 * Math.floor(first / 2) - 2))
+      continue
+    }
+    const own = pieceOf.get(node)
+    if (own === undefined || own >= first) continue
     if (isProduct(graph, node) || node.outputs.some((output) => kept.has(output))) continue
-    const target = Math.min(...node.outputs.flatMap((output) => piecesOf(output)))
-    if (target === Infinity || target <= pieceOf.get(node)!) continue
     const saved = node.outputs.filter((output) => {
       const pieces = piecesOf(output)
-      return pieces.length > 0 && pieces.every((piece) => piece === target)
+      return pieces.length > 0 && !present.has(output) && pieces.every((piece) => piece === first)
     })
     if (sum(rootsOf(flow, node).map((value) => added(value, node))) <= sum(saved.map(bytes)))
-      pieceOf.set(node, target)
+      pieceOf.set(node, first)
   }
 }
 
@@ -170,9 +185,9 @@ function rootsOf({ root }: Flow, node: Node): ValueId[] {
 
 /** By root of ids: the pieces that need them, with the rows that they place. */
 export function idsPieces(
-  { graph, root, maker, level }: Flow,
+  { graph, root, maker }: Flow,
   { idsOf }: OutputMarks,
-  pieceOf: ReadonlyMap<Node, number>,
+  { pieceOf, issued }: Placement,
 ): ReadonlyMap<ValueId, readonly number[]> {
   const roots = new Map(graph.outputs.map(({ name, value }) => [name, root[value]!]))
   const found = new Map<ValueId, number[]>()
@@ -180,10 +195,15 @@ export function idsPieces(
     const [from, to] = [roots.get(ids), roots.get(rows)]
     if (from === undefined || to === undefined) continue
     const made = maker[to]
-    const piece = (made && pieceOf.get(made)) ?? 2 * level[to]!
+    const piece = (made && pieceOf.get(made)) ?? copyPiece(made, issued)
     found.set(from, [...(found.get(from) ?? []), piece])
   }
   return found
+}
+
+/** The first piece that has what no piece makes: the result of a communication, or an input. */
+export function copyPiece(made: Node | undefined, issued: Placement['issued']): number {
+  return made?.op === 'communicate' ? 2 * Math.floor(issued.get(made)! / 2) + 2 : 0
 }
 
 function sum(numbers: readonly number[]): number {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { codes } from '../../../test/support/findings.ts'
-import { drop, replace, tinyProgram, withInstructions } from '../../../test/support/programs.ts'
+import { drop, replace, withInstructions } from '../../../test/support/programs.ts'
 import { edited } from '../../../test/support/programText.ts'
 import { tensorProgram } from '../../../test/support/tensorParallel.ts'
 import { isInPlace } from '../accesses.ts'
@@ -22,7 +22,7 @@ describe('a step with tensor parallelism', () => {
   ])('has no findings over data=%i, tensor=%i', (data, tensor) => {
     const { findings, skipped } = verifyProgram(tensorProgram({ data, tensor }))
     expect(findings).toEqual([])
-    expect(skipped).toEqual(tensor === 1 ? ['copies', 'memory'] : ['memory'])
+    expect(skipped).toEqual(['memory'])
   })
 
   it.each(collectives)('needs each of its collectives: #$id', ({ index }) => {
@@ -37,7 +37,7 @@ describe('a step with tensor parallelism', () => {
     ['t0.4', '#3', '#13'],
   ])('needs them also where it does not say that %s is terms', (name, ...ids) => {
     const word: [RegExp, string] = [new RegExp(`(buffer ${name}: .*) sum over tensor`), '$1']
-    expect(codes(edited(base, word))).toEqual([])
+    expect(codes(edited(base, word))).toEqual(['SUM_WHOLE'])
     const without = ids.map((id): [RegExp, string] => [new RegExp(`\\n *tensor +all-reduce ${id} .*`), ''])
     const broken = edited(base, word, ...without)
     expect(codes(broken)).toEqual(['COPY_DIFFERS'])
@@ -122,8 +122,4 @@ describe('parts of an action', () => {
     )
     expect(codes(swapped)).toContain('BINDING_TASK')
   })
-})
-
-it('a mesh of replicas alone is not asked, for its sums say it all', () => {
-  expect(verifyProgram(tinyProgram({ stages: 2, data: 2, microbatches: 2 })).skipped).toContain('copies')
 })

@@ -4,12 +4,9 @@ import { CopyFlow, type CopyProblem, CopyWalk } from './copyWalk.ts'
 import type { Finding, RoleView, VerifyContext } from './finding.ts'
 import { findingAt } from './findingAt.ts'
 
-/** Whether ranks share the work on samples, so that some have copies of what others have. */
+/** A program that says itself what its step is has state that is a rank's own. */
 export function hasCopies({ program }: VerifyContext): boolean {
-  return (
-    program.work.method !== 'declared' &&
-    program.mesh.submeshes.some((axes) => axes.some(({ name, size }) => size > 1 && !isReplicaAxis(name)))
-  )
+  return program.work.method !== 'declared'
 }
 
 /**
@@ -20,6 +17,11 @@ export function hasCopies({ program }: VerifyContext): boolean {
  */
 export function checkCopies(context: VerifyContext): Finding[] {
   const { program, roles } = context
+  // Of replicas alone it follows from what `terms` and `sums` say.
+  if (
+    program.mesh.submeshes.every((axes) => axes.every(({ name, size }) => size === 1 || isReplicaAxis(name)))
+  )
+    return []
   const flow = new CopyFlow(program)
   let walks: { readonly view: RoleView; readonly walk: CopyWalk }[]
   let order = roles

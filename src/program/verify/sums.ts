@@ -8,6 +8,8 @@ import { actionOf, type Finding, type RoleView, type VerifyContext } from './fin
 import { heldRegion } from './packs.ts'
 import { isAllAdded, isSameSpan, type Reduced, remainder, type Span, wideAxes } from './sumGroups.ts'
 
+type Collective = Extract<Instruction, { kind: 'collective' }>
+
 /** Rows of a value that are terms of a sum over a group, until they are added. */
 interface Term extends Region {
   readonly group: string
@@ -69,7 +71,7 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
     else known.push(rows)
   }
   let index = 0
-  let instruction: Extract<Instruction, { kind: 'collective' }> | undefined
+  let instruction: Collective | undefined
   const check = (access: SumAccess): void => {
     const { value, part, moved } = access
     const rows = operandRows(role, access)
@@ -81,7 +83,7 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
     if (
       part !== undefined &&
       instruction !== undefined &&
-      isHeld(program, instruction) &&
+      isHeld(program, role, instruction, part) &&
       isPartlyWhole(role, submesh, value, rows)
     )
       report(
@@ -174,7 +176,7 @@ function walk({ program }: VerifyContext, view: RoleView): Finding[] {
   for (; index < code.length; index++) {
     instruction = undefined
     if (code.kind[index] === columnKinds.collective) {
-      instruction = view.instruction(index) as Extract<Instruction, { kind: 'collective' }>
+      instruction = view.instruction(index) as Collective
       for (const access of sumAccesses(instruction)) check(access)
     } else visitColumnAccesses(code, index, visit)
   }
@@ -206,7 +208,7 @@ interface SumAccess extends ValueAccess {
 }
 
 /** What a collective takes of others is one access of its own; otherwise as for any instruction. */
-function sumAccesses({ reduce, parts }: Extract<Instruction, { kind: 'collective' }>): readonly SumAccess[] {
+function sumAccesses({ reduce, parts }: Collective): readonly SumAccess[] {
   return parts.flatMap((part): SumAccess[] => {
     const isIn = isInPlace(part)
     const source: SumAccess =
@@ -234,12 +236,22 @@ function termsAt(
 }
 
 /**
- * Whether what ranks reduce must be said to be terms: over replicas. A mean makes one of replicas that differ. Along other
- * axes copies are told by where they come from: see `checkCopies`.
+ * Whether what ranks reduce must be said to be terms. A mean makes one of replicas that differ. Along axes that replicas do
+ * not lie along, what goes to a gradient at once need not, nor the largest of anything; a program that says itself what its
+ * step is says what it likes.
  */
-function isHeld({ groups }: Program, instruction: Instruction): boolean {
-  if (instruction.kind !== 'collective' || instruction.reduce === 'mean') return false
-  return groups[instruction.group]?.axes.every((axis) => axis === 'pipeline' || isReplicaAxis(axis)) === true
+function isHeld(
+  { groups, work }: Program,
+  role: Role,
+  instruction: Collective,
+  part: CollectivePart,
+): boolean {
+  const { reduce, group } = instruction
+  if (reduce === 'mean') return false
+  if (groups[group]?.axes.every((axis) => axis === 'pipeline' || isReplicaAxis(axis)) === true) return true
+  if (work.method === 'declared' || reduce !== 'sum') return false
+  const result = role.buffers[role.values[part.result.value]?.buffer ?? -1]
+  return isInPlace(part) || result?.pack === undefined
 }
 
 function isUnsynced(role: Role, value: number): boolean {
