@@ -5,7 +5,7 @@ import type { Case, Part, Shape } from './types.ts'
  * False until plans take `mesh: {tensor}`: our side of (d) then runs a pipeline of as many ranks, which is the same
  * mathematics, and (d) is only measured when asked for.
  */
-const tensorPlans: boolean = false
+const tensorPlans: boolean = true
 
 /** Every matrix product of the model forward and backward, in operations: 6 for each parameter used and token. */
 export function stepOperations(shape: Shape): number {

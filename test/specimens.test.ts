@@ -33,6 +33,7 @@ const notAsked: Readonly<Record<string, (program: Program) => boolean>> = {
   memory: () => true, // no budget is given
   norm: ({ tasks }) => !tasks.some(readsNorm), // nothing is clipped
   terms: ({ work }) => work.method === 'declared', // the program says itself what is a term of a sum
+  copies: ({ work }) => work.method === 'declared', // and what a rank has for itself
 }
 
 /** Everything takes time, also what no schedule names. */

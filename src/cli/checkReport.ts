@@ -4,6 +4,7 @@ import { formatFinding, invariants } from '../program/index.ts'
 import type { CheckReport, RunReport } from './checkPlan.ts'
 import { errorDocument, placedMessage } from './errors.ts'
 import { counted, formatBytes, formatError, table } from './format.ts'
+import { layoutLine } from './ranks.ts'
 import { paint } from './style.ts'
 
 export function reportCheck(report: CheckReport, json: boolean): void {
@@ -32,9 +33,11 @@ function checkLines(report: CheckReport): string[] {
   const stages = plan.stages.map(
     (stage) => `${stage.layers}${stage.replicas > 1 ? ` x ${stage.replicas}` : ''}`,
   )
+  const layout = layoutLine(plan)
   const lines = [
     `${paint.bold(report.source)}: ${model.name} on ${counted(plan.ranks.length, 'rank')}`,
     `stages of ${runLengths(stages)} layers (x replicas), ${counted(plan.microbatches, 'micro-batch', 'micro-batches')} of ${counted(plan.samplesPerMicrobatch, 'sample')} of ${plan.sequence} tokens`,
+    ...(layout === undefined ? [] : [layout]),
     `${program.roles.length} roles, ${program.tasks.length} tasks, ${program.roles.reduce((sum, role) => sum + role.code.length, 0)} instructions`,
     `static arena: ${formatBytes(Math.max(...rankBytes))} on the fullest rank, ${formatBytes(Math.min(...rankBytes))} on the emptiest`,
     '',

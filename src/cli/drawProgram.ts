@@ -3,6 +3,7 @@ import { arenaBytes, type Program, readInstruction, rolesByRank } from '../progr
 import { type Action, drawTimeline, type ScheduleTiming, sameAction } from '../schedule/index.ts'
 import { playProgram, unitCosts } from '../simulate/index.ts'
 import { formatBytes } from './format.ts'
+import { rankPlace } from './ranks.ts'
 import { paintPhase } from './style.ts'
 
 /**
@@ -28,10 +29,7 @@ export function drawProgram(plan: ResolvedPlan, program: Program, width: number 
     {
       maximumWidth: width - 12,
       paint: paintPhase,
-      rowName: (rank) => {
-        const { pipeline, data } = plan.ranks[rank]!
-        return `rank ${String(rank).padStart(digits)} (pipeline ${pipeline}, data ${data})`
-      },
+      rowName: (rank) => `rank ${String(rank).padStart(digits)} (${rankPlace(plan, rank)})`,
     },
   )
   const memory = ['memory', ...roles.map((role) => formatBytes(arenaBytes(role)))]

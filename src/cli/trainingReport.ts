@@ -1,6 +1,7 @@
 import { countParameters } from '../models/index.ts'
 import { counted, formatBytes, formatCount, formatSeconds, table } from './format.ts'
 import type { Compiled } from './prepare.ts'
+import { rankPlace } from './ranks.ts'
 import { paint } from './style.ts'
 import type { RankTotals, TrainingOutcome, TrainingStart } from './training.ts'
 
@@ -32,10 +33,9 @@ export function rankTable({ plan }: Compiled, ranks: readonly RankTotals[]): str
   const rows = ranks.map(({ rank, arenaBytes, workspaceBytes, compute, transfer, wait }) => {
     const total = compute + transfer + wait
     const share = (part: number): string => `${total === 0 ? 0 : Math.round((100 * part) / total)}%`
-    const at = plan.ranks[rank]!
     return [
       String(rank),
-      `pipeline ${at.pipeline}, data ${at.data}`,
+      rankPlace(plan, rank),
       formatBytes(arenaBytes + workspaceBytes),
       share(compute),
       share(transfer),

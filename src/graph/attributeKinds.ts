@@ -92,5 +92,6 @@ export const attributeKinds: {
     root: 'number',
     shift: 'number',
     occasion: 'optional number',
+    chunk: 'optional number',
   },
 }

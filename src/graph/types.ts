@@ -171,6 +171,8 @@ export interface OpAttributes {
     readonly shift: number
     /** Sets collectives apart that are alike: equal ones are one, and what it gives is then held from first use to last. */
     readonly occasion?: number
+    /** Of collectives of one occasion that are one in chunks: which, from 0 on, so that work between them can hide them. */
+    readonly chunk?: number
   }
 }
 

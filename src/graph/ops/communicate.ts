@@ -11,7 +11,7 @@ const blockwise: readonly CommunicateOperation[] = ['reduceScatter', 'allGather'
 
 /** What is wrong with the attributes by themselves. */
 function attributeProblem(attributes: OpAttributes['communicate']): string | undefined {
-  const { operation, reduce, axes, members, root, shift, occasion = 0 } = attributes
+  const { operation, reduce, axes, members, root, shift, occasion = 0, chunk = 0 } = attributes
   if (!Number.isSafeInteger(members) || members < 1) return `${members} is not a number of members`
   if (axes.length === 0) return 'names no axis'
   if (new Set(axes).size < axes.length) return `names an axis twice: ${axes.join(', ')}`
@@ -21,7 +21,8 @@ function attributeProblem(attributes: OpAttributes['communicate']): string | und
     Number.isSafeInteger(value) && value >= 0 && value < (isUsed ? members : 1)
   if (!places(root, rooted.includes(operation))) return `${operation} among ${members} has no root ${root}`
   if (!places(shift, operation === 'permute')) return `${operation} among ${members} has no shift ${shift}`
-  return Number.isSafeInteger(occasion) && occasion >= 0 ? undefined : `${occasion} is no occasion`
+  if (!Number.isSafeInteger(occasion) || occasion < 0) return `${occasion} is no occasion`
+  return Number.isSafeInteger(chunk) && chunk >= 0 ? undefined : `${chunk} is no chunk`
 }
 
 function operandProblem(

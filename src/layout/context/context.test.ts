@@ -99,6 +99,19 @@ describe('ring attention', () => {
     expectEqual(ringAttention(whole, { parts: count, zigzag }), whole, inputs)
   })
 
+  it.each([2, 3])('drops the same choices of experts, whatever the order of tokens in %i blocks', (count) => {
+    const sizes = 'layers=2,hidden=8,heads=2,mlp=6,vocab=13,context=12'
+    const name = `moe:${sizes},experts=4,topk=2,balanceWeight=0.1`
+    const [scarce, ample] = [0.5, 0].map((factor) =>
+      smallModel(`${name},capacityFactor=${factor}`, batch, 12),
+    )
+    const lossOf = ({ graph, inputs }: Case): number => interpretGraph(graph, inputs).get('loss')!.data[0]!
+    expect(Math.abs(lossOf(scarce!) - lossOf(ample!))).toBeGreaterThan(1e-6)
+    for (const { graph, inputs } of [scarce!, ample!])
+      for (const zigzag of [false, true])
+        expectEqual(ringAttention(graph, { parts: count, zigzag }), graph, inputs)
+  })
+
   it('is the model where all scores are equal, and where they differ by thousands', () => {
     const { graph, inputs } = caseOf('gpt', 8, false)
     for (const factor of [0, 100]) {

@@ -12,6 +12,7 @@ import { nearestDivisors } from '../check.ts'
 import { fromBlocks, idsToBlocks, toBlocks } from './blocks.ts'
 import { positionRows } from './positions.ts'
 import { type BlockAttention, ringOfBlocks, ringOfChunks } from './ring.ts'
+import { slotsInOrder } from './slotOrder.ts'
 import { inOrder, plainPositions, zigzagPositions } from './zigzag.ts'
 
 export interface RingOptions {
@@ -56,7 +57,8 @@ export function ringAttention(graph: Graph, { parts, zigzag }: RingOptions): Gra
         const ring = zigzag && blocks.causal ? ringOfChunks : ringOfBlocks
         return [fromBlocks(builder, ring(builder, blocks), type, name)]
       }
-      return positionRows(context, positions, zigzag)
+      const slots = zigzag ? slotsInOrder(context, parts) : undefined
+      return slots ?? positionRows(context, positions, zigzag)
     },
   })
 }

@@ -20,6 +20,24 @@ export function zigzagPositions(builder: GraphBuilder, sequence: number, parts: 
   return builder.one('reshape', [builder.one('add', [first, counted(2)], {})], { shape: [sequence] })
 }
 
+/** The reverse of `zigzagPositions`: where in that order each position of a sequence is; i32 [sequence]. */
+export function zigzagPlaces(builder: GraphBuilder, sequence: number, parts: number): ValueId {
+  const size = sequence / (2 * parts)
+  const constant = (value: number): ValueId => builder.one('fill', [], { shape: [], dtype: 'i32', value })
+  const counted = (shape: readonly number[], dim: number): ValueId =>
+    builder.one('iota', [], { shape, dtype: 'i32', dim })
+  const chunk = counted([2 * parts, 1], 0)
+  // Chunk c < parts is the first half of block c, chunk 2 parts - 1 - c the second.
+  const isFirst = builder.one('less', [chunk, constant(parts)], {})
+  const twice = builder.one('mul', [chunk, constant(2)], {})
+  const second = builder.one('sub', [constant(4 * parts - 1), twice], {})
+  const half = builder.one('where', [isFirst, twice, second], {})
+  const first = builder.one('mul', [half, constant(size)], {})
+  return builder.one('reshape', [builder.one('add', [first, counted([1, size], 1)], {})], {
+    shape: [sequence],
+  })
+}
+
 /** Positions in their order: i32 [sequence]. */
 export function plainPositions(builder: GraphBuilder, sequence: number): ValueId {
   return builder.one('iota', [], { shape: [sequence], dtype: 'i32', dim: 0 })

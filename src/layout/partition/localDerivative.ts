@@ -13,6 +13,7 @@ import type { OutputWants } from './assign.ts'
 import { addStep } from './communication.ts'
 import { withDenseRows } from './denseRows.ts'
 import { localGraph } from './localGraph.ts'
+import { overlapChunks } from './overlapChunks.ts'
 import { RankScalars } from './rankScalars.ts'
 import type { LocalGraph, PlacedType, RankScalar, WantedLayout, Wants } from './types.ts'
 
@@ -33,6 +34,8 @@ export interface LocalDerivative extends StageDerivative {
 export interface LocalDerivativeOptions {
   /** By parameter: axes along which gradients must be terms, where other stages have terms of the same. */
   readonly terms?: ReadonlyMap<string, readonly string[]>
+  /** Chunks of collectives and of the products beside them (`overlapChunks`); 1 where left out. */
+  readonly overlap?: number
 }
 
 /**
@@ -63,15 +66,16 @@ export function localDerivative(
     terms = termsOf(local, gradients)
   }
   const found = withRowIds(local, mesh, gradients)
+  const graph = overlapChunks(found.graph, options.overlap ?? 1)
   const pick = (outputs: readonly GraphOutput[]): GraphOutput[] =>
-    outputs.map(({ name }) => found.graph.outputs.find((output) => output.name === name)!)
+    outputs.map(({ name }) => graph.outputs.find((output) => output.name === name)!)
   return {
-    joint: found.graph,
+    joint: graph,
     forwardOutputs: pick(derivative.forwardOutputs),
     cotangentOutputs: pick(derivative.cotangentOutputs),
     gradientOutputs: [
       ...pick(gradientOutputs),
-      ...found.graph.outputs.filter(({ name }) => found.ids.includes(name)),
+      ...graph.outputs.filter(({ name }) => found.ids.includes(name)),
     ],
     standIns: pick(derivative.standIns),
     gradients: found.gradients,

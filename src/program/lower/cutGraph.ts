@@ -1,4 +1,3 @@
-import { internalError } from '../../base/index.ts'
 import {
   type Graph,
   type GraphInput,
@@ -6,13 +5,12 @@ import {
   graphCost,
   isFloat,
   type Node,
-  sliceGraph,
   type TensorType,
-  type Value,
   type ValueId,
 } from '../../graph/index.ts'
 import type { CollectiveOperation } from '../types.ts'
 import { type Communicate, type Flow, flowOf } from './flow.ts'
+import { pieceGraph } from './pieceGraph.ts'
 import { copyPiece, idsPieces, type OutputMarks, type Placement, placeNodes } from './placement.ts'
 
 /** What the outside does with outputs of a phase. */
@@ -272,17 +270,14 @@ class Cut {
   }
 
   private pieceGraph(piece: number, outputs: readonly GraphOutput[]): Graph {
-    const { graph, root } = this.flow
-    const ownNames = new Set(outputs.map(({ name }) => name))
-    const given: GraphInput[] = [...graph.inputs]
-    for (const [value, { place }] of this.held) {
-      if (place.kind === 'input' || ownNames.has(place.name)) continue
-      if (!this.isReadIn(value, piece)) continue
-      const kind = place.name.startsWith('d.') ? 'cotangent' : 'activation'
-      const isNumber = isFloat(this.type(root[value]!).dtype)
-      given.push({ name: place.name, kind: isNumber ? kind : 'data', value })
+    const given = (value: ValueId): GraphInput | undefined => {
+      const input = this.inputs.get(value)
+      if (input !== undefined || !this.isReadIn(value, piece)) return input
+      const { name } = this.held.get(value)!.place
+      const kind = name.startsWith('d.') ? 'cotangent' : 'activation'
+      return { name, kind: isFloat(this.type(value).dtype) ? kind : 'data', value }
     }
-    return withOwnOutputs(sliceGraph(graph, given, outputs))
+    return pieceGraph(this.flow, given, outputs)
   }
 }
 
@@ -302,28 +297,6 @@ function joined(collectives: readonly CutCollective[]): CutCollective[] {
     byKind.set(key, known === undefined ? one : { ...known, parts: [...known.parts, ...parts] })
   }
   return [...byKind.values()]
-}
-
-/** The graph with an op behind every output that is an input or another output: a task makes each of them. */
-function withOwnOutputs(graph: Graph): Graph {
-  const taken = new Set(graph.inputs.map(({ value }) => value))
-  const values: Value[] = [...graph.values]
-  const nodes: Node[] = [...graph.nodes]
-  const outputs = graph.outputs.map((output): GraphOutput => {
-    if (!taken.has(output.value)) {
-      taken.add(output.value)
-      return output
-    }
-    const { type } = values[output.value]!
-    const value = values.push({ type }) - 1
-    const { shape } = type
-    nodes.push({ op: 'reshape', attributes: { shape }, inputs: [output.value], outputs: [value], block: -1 })
-    return { ...output, value }
-  })
-  if (nodes.length === graph.nodes.length) return graph
-  if (outputs.some(({ value }) => values[value] === undefined))
-    throw internalError('an output without a value')
-  return { ...graph, values, nodes, outputs }
 }
 
 function append<K, V>(map: Map<K, V[]>, key: K, item: V): void {

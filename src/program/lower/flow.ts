@@ -19,6 +19,8 @@ export interface Flow {
   /** Nodes that belong in one piece each: none that reshape, communicate or make what is free. In order. */
   readonly placed: readonly Node[]
   readonly communications: readonly Communicate[]
+  /** Places of nodes in the graph. */
+  readonly order: ReadonlyMap<Node, number>
   /** Levels from 0 up to this one. */
   readonly lastLevel: number
 }
@@ -44,7 +46,8 @@ export function flowOf(graph: Graph): Flow {
     else placed.push(node)
   }
   const lastLevel = level.reduce((most, own) => Math.max(most, own), 0)
-  return { graph, maker, root, free, level, placed, communications, lastLevel }
+  const order = new Map(graph.nodes.map((node, index) => [node, index]))
+  return { graph, maker, root, free, level, placed, communications, order, lastLevel }
 }
 
 export function communicates(graph: Graph): boolean {

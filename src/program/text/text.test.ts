@@ -9,10 +9,11 @@ import {
   withInstructions,
   withRole,
 } from '../../../test/support/programs.ts'
+import { tensorProgram } from '../../../test/support/tensorParallel.ts'
 import { MeshwrightError } from '../../base/index.ts'
 import { readInstructions } from '../columns.ts'
 import { submeshRanks } from '../mesh.ts'
-import type { Instruction, Program, Role } from '../types.ts'
+import type { BufferSpec, Instruction, Program, Role } from '../types.ts'
 import { verifyProgram } from '../verify/index.ts'
 import { parseProgram } from './parse.ts'
 import { printProgram } from './print.ts'
@@ -32,6 +33,23 @@ describe('the full text of a lowered program', () => {
     expect(parseProgram(full(program))).toStrictEqual(program)
     const forward = tinyProgram(plan, { method: 'infer' })
     expect(parseProgram(full(forward))).toStrictEqual(forward)
+  })
+
+  it('gives it back with blocks, and places that they begin at', () => {
+    const program = tensorProgram({ data: 2, tensor: 2 })
+    expect(parseProgram(full(program))).toStrictEqual(program)
+    const odd = withRole(program, 0, (role) => ({
+      ...role,
+      buffers: role.buffers.map((buffer): BufferSpec => {
+        if (buffer.name === 'start') return { ...buffer, constant: { start: { axes: [], step: 0 } } }
+        if (buffer.name === 'owner')
+          return { ...buffer, constant: { start: { axes: ['a b', 'data'], step: 7 } } }
+        const block = { shape: [2, 3], axes: [['x', 'a b'], []] }
+        return { ...buffer, ...(buffer.pack && { pack: buffer.pack.map((entry) => ({ ...entry, block })) }) }
+      }),
+    }))
+    expect(parseProgram(full(odd))).toStrictEqual(odd)
+    expect(full(odd)).toContain('block [2/x/"a b", 3] owned')
   })
 
   it('gives it back with gradients as a port', () => {
