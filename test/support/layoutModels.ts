@@ -81,7 +81,8 @@ export function checkModel(
 ): { readonly local: LocalDerivative; readonly whole: LocalGraph; readonly derivative: StageDerivative } {
   const derivative = wholeDerivative(graph)
   const settings: LayoutSettings = { ...plainSettings, ...options }
-  const local = localDerivative(derivative, axes.mesh, layoutWants(settings, axes, derivative.joint))
+  const wants = layoutWants(settings, axes, derivative.joint)
+  const local = localDerivative(derivative, axes.mesh, wants, { overlap: settings.overlap })
   const whole = localGraphOf(derivative, local)
   const given = new Map(inputs).set('lossScale', makeTensor({ dtype: 'f64', shape: [] }, [0.25]))
   const run = runLocal(whole, axes.mesh, given)

@@ -1,24 +1,20 @@
 import type { GraphBuilder, Node, Value, ValueId } from '../../graph/index.ts'
 
 /**
- * Where a value is cut into chunks: a dim is seen as `outer` x n x `inner` elements, of which a chunk has an equal run of the
- * n. Chunks of a reshaped value are then chunks of the value, in the same order of elements.
+ * Where a value is cut into chunks: a dim is seen as `outer` runs, and of each of them every chunk has an equal part.
+ * What is a chunk of a value is then a chunk of it reshaped as well, elements in the same order.
  */
 export interface Cut {
   readonly dim: number
   readonly outer: number
-  readonly inner: number
 }
 
 type Shape = readonly number[]
 
-/** The whole of a dim. */
-export function cutWhole(shape: Shape, dim: number): Cut {
-  // Of equal cuts there is one form: runs begin as far out as they can.
-  return { dim, outer: 1, inner: shape[dim] === 0 ? 0 : 1 }
-}
-
-/** How the result of a reshape, a transpose or a collective is cut where its operand is; undefined where no dim is. */
+/**
+ * How the result is cut where the first operand is: of what moves elements, and of products of rows. Not of a weight's
+ * gradient, which sums over rows.
+ */
 export function cutThrough(
   node: Node,
   operand: Shape,
@@ -27,18 +23,13 @@ export function cutThrough(
   chunks: number,
 ): Cut | undefined {
   if (node.op === 'reshape') return cutReshaped(operand, result, cut, chunks)
+  if (node.op === 'matmul')
+    return !node.attributes.transposeA && cut.dim === operand.length - 2 ? cut : undefined
   if (node.op === 'transpose') return { ...cut, dim: node.attributes.permutation.indexOf(cut.dim) }
   if (node.op !== 'communicate') return undefined
   const { operation, members } = node.attributes
   if (operation === 'allReduce' || cut.dim > 0) return cut
   return operation === 'allGather' ? { ...cut, outer: cut.outer * members } : undefined
-}
-
-/** The cut of a product's rows where its first operand's are cut; undefined where the cut is not of rows that it alone has. */
-export function cutOfRows(node: Extract<Node, { op: 'matmul' }>, operand: Shape, cut: Cut): Cut | undefined {
-  const rank = operand.length
-  const rows = node.attributes.transposeA ? rank - 1 : rank - 2
-  return cut.dim === rows ? { ...cut, dim: rank - 2 } : undefined
 }
 
 /** How an operand is cut where the result is; undefined where all chunks take the whole of it, or cannot be made. */
@@ -61,7 +52,7 @@ export function cutOfOperand(
       return dim >= 0 && own[dim] === result[cut.dim] ? { ...cut, dim } : undefined
     }
     case 'matmul': {
-      // Rows of products with leading dims as well, but those of one matrix for all of them.
+      // Rows of the product, which the first operand alone has.
       const rank = own.length
       if (at > 0 || rank !== result.length || cut.dim !== rank - 2) return undefined
       return { ...cut, dim: node.attributes.transposeA ? rank - 1 : rank - 2 }
@@ -77,20 +68,16 @@ export function cutOfOperand(
 }
 
 /** The same elements, of a value of another shape. */
-function cutReshaped(from: Shape, to: Shape, { dim, outer, inner }: Cut, chunks: number): Cut | undefined {
-  const behind = inner * elements(from, dim + 1)
-  /** Elements over which a cut goes once through its chunks. */
-  const period = elements(from, dim) / outer
-  for (const [at, size] of to.entries()) {
-    const stride = elements(to, at + 1)
-    if (stride >= period || period > stride * size) continue
-    // A dim that has all of what is cut, or only its outermost part.
-    const low = Math.max(1, behind / stride)
-    const count = period / stride / low
-    const fits = (stride * size) % period === 0 && Number.isInteger(low) && count % chunks === 0
-    return fits ? { dim: at, outer: (stride * size) / period, inner: low } : undefined
-  }
-  return undefined
+function cutReshaped(from: Shape, to: Shape, { dim, outer }: Cut, chunks: number): Cut | undefined {
+  const run = elements(from, dim) / outer
+  const at = to.findIndex((size, own) => {
+    const stride = elements(to, own + 1)
+    return stride < run && run <= stride * size
+  })
+  if (at < 0) return undefined
+  const stride = elements(to, at + 1)
+  const all = stride * to[at]!
+  return all % run === 0 && run % (stride * chunks) === 0 ? { dim: at, outer: all / run } : undefined
 }
 
 /** Elements of the dims from one on. */
@@ -106,15 +93,13 @@ export function takeChunk(
   { chunk, chunks }: { readonly chunk: number; readonly chunks: number },
 ): ValueId {
   const { shape } = builder.type(value)
-  const apart = divided(shape, cut)
-  const size = apart[cut.dim + 1]! / chunks
-  const at = { dim: cut.dim + 1, start: chunk * size, end: (chunk + 1) * size }
-  if (cut.outer === 1) {
-    const [start, end] = [at.start * cut.inner, at.end * cut.inner]
-    return sliced(builder, value, { dim: cut.dim, start, end })
-  }
-  const part = sliced(builder, builder.one('reshape', [value], { shape: apart }), at)
-  return builder.one('reshape', [part], { shape: shape.with(cut.dim, shape[cut.dim]! / chunks) })
+  const { dim, outer } = cut
+  const size = shape[dim]! / outer / chunks
+  const [start, end] = [chunk * size, (chunk + 1) * size]
+  if (outer === 1) return sliced(builder, value, { dim, start, end })
+  const apart = builder.one('reshape', [value], { shape: divided(shape, cut) })
+  const part = sliced(builder, apart, { dim: dim + 1, start, end })
+  return builder.one('reshape', [part], { shape: shape.with(dim, outer * size) })
 }
 
 /** The value that has these chunks. */
@@ -136,9 +121,9 @@ export function joinChunks(
   return builder.one('reshape', [all], axes === undefined ? { shape } : { shape, axes }, name)
 }
 
-/** The dim that is cut as three. */
-function divided(shape: Shape, { dim, outer, inner }: Cut): number[] {
-  return [...shape.slice(0, dim), outer, shape[dim]! / outer / inner, inner, ...shape.slice(dim + 1)]
+/** The dim that is cut as two. */
+function divided(shape: Shape, { dim, outer }: Cut): number[] {
+  return [...shape.slice(0, dim), outer, shape[dim]! / outer, ...shape.slice(dim + 1)]
 }
 
 function sliced(

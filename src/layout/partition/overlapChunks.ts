@@ -1,5 +1,5 @@
-import { GraphBuilder, type Graph, type Node, type ValueId } from '../../graph/index.ts'
-import { type Cut, cutOfOperand, cutOfRows, cutThrough, cutWhole, joinChunks, takeChunk } from './chunkCuts.ts'
+import { type Graph, GraphBuilder, type Node, type ValueId } from '../../graph/index.ts'
+import { type Cut, cutOfOperand, cutThrough, joinChunks, takeChunk } from './chunkCuts.ts'
 
 type Communicate = Extract<Node, { op: 'communicate' }>
 
@@ -120,18 +120,16 @@ class Chunker {
     const occasion = ++this.occasion
     const parts: ValueId[] = []
     for (let chunk = 0; chunk < this.chunks; chunk++)
-      parts.push(
-        this.builder.one('communicate', [operandOf(chunk)], { ...node.attributes, occasion, chunk }),
-      )
+      parts.push(this.builder.one('communicate', [operandOf(chunk)], { ...node.attributes, occasion, chunk }))
     const whole = this.joined(node.outputs[0]!, cut, parts)
-    this.chunked.set(whole, { cut, parts })
+    if (node.attributes.operation === 'allGather') this.chunked.set(whole, { cut, parts })
     return whole
   }
 
   /** Cuts of a value of the graph, outermost dims first. */
   private cuts(value: ValueId): Cut[] {
     const { shape } = this.graph.values[value]!.type
-    return shape.flatMap((size, dim) => (size % this.chunks === 0 ? [cutWhole(shape, dim)] : []))
+    return shape.flatMap((size, dim) => (size % this.chunks === 0 ? [{ dim, outer: 1 }] : []))
   }
 
   private shape(value: ValueId): readonly number[] {
@@ -145,10 +143,7 @@ class Chunker {
 
   /** As the first operand is cut. */
   private cutOfResult(node: Node, cut: Cut): Cut | undefined {
-    const [operand] = node.inputs as [ValueId]
-    const [result] = node.outputs as [ValueId]
-    if (node.op === 'matmul') return cutOfRows(node, this.shape(operand), cut)
-    return cutThrough(node, this.shape(operand), this.shape(result), cut, this.chunks)
+    return cutThrough(node, this.shape(node.inputs[0]!), this.shape(node.outputs[0]!), cut, this.chunks)
   }
 
   /** Whether products have the rows of a value. */
@@ -223,5 +218,5 @@ function isMove(node: Node): boolean {
 }
 
 function sameCut(left: Cut, right: Cut): boolean {
-  return left.dim === right.dim && left.outer === right.outer && left.inner === right.inner
+  return left.dim === right.dim && left.outer === right.outer
 }
