@@ -66,25 +66,19 @@ function gathers({ nodes }: Graph): number {
 const names = (graph: Graph): string[] => graph.inputs.map(({ name }) => name)
 
 describe('tasks of a rank that communicates', () => {
-  it('gather parameters again for the backward, and nothing else', () => {
+  it('gather again for the backward, parameters and activations', () => {
     const { F, B, residuals } = tasksOf()
-    expect([F, B].map(gathers)).toEqual([2, 1])
-    // Gathered x and y: neither is there for nothing.
-    expect(residuals).toHaveLength(2)
-    expect(names(B)).toEqual(['w', 'start', 'lossScale', ...residuals])
+    expect([F, B].map(gathers)).toEqual([2, 2])
+    // Of x the part that the rank has, and y, which was not gathered.
+    expect(residuals).toHaveLength(1)
+    expect(names(B)).toEqual(['x0', 'w', 'start', 'lossScale', 'r0'])
   })
 
-  it('hold gathered parameters where that is asked for', () => {
+  it('hold what was gathered where that is asked for', () => {
     const { B, residuals } = tasksOf({ holdGathered: true })
     expect(gathers(B)).toBe(0)
     expect(residuals).toHaveLength(3)
     expect(names(B)).toEqual(['lossScale', ...residuals])
-  })
-
-  it('communicate activations again where that class may be repeated', () => {
-    const { B, residuals } = tasksOf({ recompute: ['communication'] })
-    expect(gathers(B)).toBe(2)
-    expect(residuals).toHaveLength(1)
   })
 
   it('do as one what they do in turn', () => {

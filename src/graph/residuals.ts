@@ -9,7 +9,7 @@ import type { Graph, InputKind, Node, ValueId } from './types.ts'
 /**
  * What the backward takes of the forward: the fewest bytes from which it can be computed when ops of the classes `again`
  * may run in it once more; none that reads parameters, if `lending` says that a part of the backward has none. Inputs of
- * the graph are among them, and with `holdGathered` what was communicated of parameters.
+ * the graph are among them, and with `holdGathered` what was gathered.
  */
 export function chooseResiduals(
   derivative: StageDerivative,
@@ -26,7 +26,7 @@ export function chooseResiduals(
     graph: joint,
     candidates: new Set(joint.nodes.filter((node) => !late.has(node))),
     demanded: demanded.filter((value) => !lateValues.has(value)),
-    repeatable: both(lending, repeatsByClass(joint, nodesBehind(joint, forwardValues), again)),
+    repeatable: both(lending, repeatsByClass(joint, nodesBehind(joint, forwardValues), again, holdGathered)),
     price: priceIn(joint, new Set(forwardValues)),
     free: parameterValues(joint, holdGathered),
   })
@@ -51,7 +51,7 @@ export function chooseHeld(
     joint,
     derivative.forwardOutputs.map((output) => output.value),
   )
-  const byClass = repeatsByClass(joint, forward, again)
+  const byClass = repeatsByClass(joint, forward, again, holdGathered)
   const byChoice = repeatsByChoice(joint, forward, choice)
   return chooseBoundary({
     graph: joint,
@@ -79,9 +79,13 @@ function repeatsByClass(
   joint: Graph,
   forward: ReadonlySet<Node>,
   again: ReadonlySet<RecomputeClass>,
+  holdGathered: boolean,
 ): (node: Node) => boolean {
+  const isGather = ({ op, attributes }: Node): boolean =>
+    op === 'communicate' && attributes.operation === 'allGather'
   // What only the backward needs may as well run there: that is not a second time.
-  return (node) => !forward.has(node) || again.has(recomputeClass(joint, node))
+  return (node) =>
+    !forward.has(node) || again.has(recomputeClass(joint, node)) || (!holdGathered && isGather(node))
 }
 
 /** Whether a choice lets a node run a second time, or forbids it; undefined where it leaves that to the node's class. */

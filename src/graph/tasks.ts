@@ -18,8 +18,8 @@ export interface TaskOptions {
    */
   readonly weightsTakeParameters?: boolean
   /**
-   * What the forward communicates of parameters (shards of a weight, gathered) is held for the backward like any other
-   * value. Default false: it is communicated again, so that a rank keeps no more of a parameter than its share.
+   * What the forward gathers, of parameters or activations, is held for the backward like any other value. Default false:
+   * it is gathered again, so that a rank keeps no more of it than its share.
    */
   readonly holdGathered?: boolean
 }

@@ -104,11 +104,19 @@ function resolveSettings(plan: PlanDocument, shape: ModelShape, bad: Report): La
     )
   for (const [key, recipe] of [
     ['sequence', tensor],
-    ['gathered', tensor],
     ['zigzag', context],
   ] as const)
     if (layout[key] === true && recipe !== null && findRecipe(recipe).parameters[key] === undefined)
       bad('PLAN_LAYOUT', ['layout', key], `${recipe} has no setting ${key}`, `leave layout.${key} out`)
+  const recipes = [tensor, context].filter((recipe) => recipe !== null)
+  const gathering = recipes.filter((recipe) => findRecipe(recipe).parameters['gathered'] !== undefined)
+  if (layout.gathered && recipes.length > 0 && gathering.length === 0)
+    bad(
+      'PLAN_LAYOUT',
+      ['layout', 'gathered'],
+      `${recipes.join(' and ')} ${recipes.length === 1 ? 'has' : 'have'} no setting gathered`,
+      'leave layout.gathered out',
+    )
   const zigzag = context === null ? undefined : findRecipe(context).parameters['zigzag']
   return {
     tensor,
@@ -116,7 +124,7 @@ function resolveSettings(plan: PlanDocument, shape: ModelShape, bad: Report): La
     vocabulary: tensor !== null && layout.vocabulary,
     context,
     zigzag: zigzag !== undefined && (layout.zigzag ?? (zigzag.default && shape.causal)),
-    gathered: tensor !== null && layout.gathered,
+    gathered: gathering.length > 0 && layout.gathered,
     overlap: layout.overlap,
     rules: [],
   }

@@ -73,6 +73,7 @@ export function assignLayouts(
     versions,
     plansOf,
     products: wants.products,
+    ofParameters: movedParameters(graph),
     sole: new Set([...uses].flatMap(([value, count]) => (count === 1 ? [value] : []))),
     linear: linearValues(graph, factored, uses),
     summing: parameterAxes(graph, versions),
@@ -118,16 +119,10 @@ export function assignLayouts(
     const asFollows = later === undefined ? undefined : choosePlan(ways, request, [later])
     const { plan, layouts, panels } = better(better(asWanted, asUsed), asFollows)!
     if (isCutLast(op, layouts[0]!) && !isCutLast(op, plan.operands[0]!.to)) wholeLast.add(index)
-    const operands = ids.map((id, at) => {
-      const from = layouts[at]!
-      return versions.require(
-        id,
-        from,
-        panels?.operands[at] === undefined ? plan.operands[at]!.to : from,
-        block,
-      )
-    })
-    const made = panels?.result === undefined ? plan.outputs : [plan.results[0]!.to]
+    const operands = ids.map((id, at) =>
+      versions.require(id, layouts[at]!, panels?.operands[at]?.layout ?? plan.operands[at]!.to, block),
+    )
+    const made = panels?.result === undefined ? plan.outputs : [panels.result.layout]
     const results = outputs.map((output, at) => versions.place(output, made[at]!))
     versions.items.push({
       kind: 'compute',
@@ -198,11 +193,22 @@ function parameterAxes({ inputs }: Graph, versions: Versions): ReadonlySet<strin
   return new Set(parameters.flatMap(({ value }) => shardingAxes(versions.layouts(value)[0]!)))
 }
 
+/** Parameters, and what ops that only move elements make of one. */
+function movedParameters({ inputs, nodes }: Graph): ReadonlySet<ValueId> {
+  const found = new Set(inputs.flatMap(({ kind, value }) => (kind === 'parameter' ? [value] : [])))
+  for (const { op, inputs: operands, outputs } of nodes)
+    if (['reshape', 'transpose', 'cast', 'slice', 'split'].includes(op) && found.has(operands[0]!))
+      for (const output of outputs) found.add(output)
+  return found
+}
+
 interface Ways {
   readonly mesh: Mesh
   readonly versions: Versions
   readonly plansOf: typeof opPlans
   readonly products: ProductStyle | undefined
+  /** Parameters, and what only moves their elements. */
+  readonly ofParameters: ReadonlySet<ValueId>
   /** Values of one use. */
   readonly sole: ReadonlySet<ValueId>
   /** Values of which every use is linear in them. */
@@ -231,7 +237,7 @@ interface Choice {
 }
 
 function choosePlan(
-  { mesh, versions, plansOf, products, sole, linear, summing }: Ways,
+  { mesh, versions, plansOf, products, ofParameters, sole, linear, summing }: Ways,
   { op, ids, isOpen }: ChoiceRequest,
   wanted: readonly (WantedLayout | undefined)[],
 ): Choice | undefined {
@@ -251,6 +257,8 @@ function choosePlan(
       const members = axesSize(mesh, axes)
       return sum + (ringTotal('reduceScatter', bytes, members) * meshSize(mesh)) / members
     }, 0)
+  const leavesStill = ({ operands }: OpPlan): boolean =>
+    operands.every(({ wireBytes }, at) => wireBytes === 0 || !ofParameters.has(ids[at]!))
   let best: Choice | undefined
   for (const layouts of combinations(ids.map((id) => versions.layouts(id))))
     for (const plan of plansOf(op, { mesh, layouts, wanted })) {
@@ -258,7 +266,9 @@ function choosePlan(
       const bytes = plan.wireBytes + left(plan)
       const panels = products?.kind === 'panels' ? panelsOf(op, plan, mesh, products.axes) : undefined
       const isInStyle =
-        panels !== undefined || (products?.kind === 'blocks' && cutsEach(op, plan.assignment, products.axes))
+        panels !== undefined ||
+        (products?.kind === 'blocks' && cutsEach(op, plan.assignment, products.axes)) ||
+        (products?.kind === 'still' && leavesStill(plan))
       best = better(best, { plan, layouts, bytes, isInStyle, panels })
     }
   return best

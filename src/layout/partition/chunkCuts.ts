@@ -17,19 +17,27 @@ type Shape = readonly number[]
  */
 export function cutThrough(
   node: Node,
-  operand: Shape,
+  operands: readonly Shape[],
   result: Shape,
   cut: Cut,
   chunks: number,
 ): Cut | undefined {
-  if (node.op === 'reshape') return cutReshaped(operand, result, cut, chunks)
-  if (node.op === 'matmul')
-    return !node.attributes.transposeA && cut.dim === operand.length - 2 ? cut : undefined
-  if (node.op === 'transpose') return { ...cut, dim: node.attributes.permutation.indexOf(cut.dim) }
-  if (node.op !== 'communicate') return undefined
-  const { operation, members } = node.attributes
-  if (operation === 'allReduce' || cut.dim > 0) return cut
-  return operation === 'allGather' ? { ...cut, outer: cut.outer * members } : undefined
+  const [own] = operands as [Shape]
+  switch (node.op) {
+    case 'reshape':
+      return cutReshaped(own, result, cut, chunks)
+    case 'transpose':
+      return { ...cut, dim: node.attributes.permutation.indexOf(cut.dim) }
+    case 'matmul':
+      return !node.attributes.transposeA && isRow(operands, result, cut.dim) ? cut : undefined
+    case 'communicate': {
+      const { operation, members } = node.attributes
+      if (operation === 'allReduce' || cut.dim > 0) return cut
+      return operation === 'allGather' ? { ...cut, outer: cut.outer * members } : undefined
+    }
+    default:
+      return undefined
+  }
 }
 
 /** How an operand is cut where the result is; undefined where all chunks take the whole of it, or cannot be made. */
@@ -47,15 +55,15 @@ export function cutOfOperand(
       return cutReshaped(result, own, cut, chunks)
     case 'transpose':
       return { ...cut, dim: node.attributes.permutation[cut.dim]! }
-    case 'add': {
+    case 'add':
+    case 'mul': {
       const dim = cut.dim - (result.length - own.length)
       return dim >= 0 && own[dim] === result[cut.dim] ? { ...cut, dim } : undefined
     }
     case 'matmul': {
-      // Rows of the product, which the first operand alone has.
-      const rank = own.length
-      if (at > 0 || rank !== result.length || cut.dim !== rank - 2) return undefined
-      return { ...cut, dim: node.attributes.transposeA ? rank - 1 : rank - 2 }
+      if (at > 0 || !isRow(operands, result, cut.dim)) return undefined
+      const isTurned = node.attributes.transposeA && cut.dim === own.length - 2
+      return isTurned ? { ...cut, dim: own.length - 1 } : cut
     }
     case 'communicate': {
       const { operation, members } = node.attributes
@@ -65,6 +73,13 @@ export function cutOfOperand(
     default:
       return undefined
   }
+}
+
+/** Whether a dim of a product is one that the first operand alone has. */
+function isRow([first, second]: readonly Shape[], result: Shape, dim: number): boolean {
+  const rank = result.length
+  if (first!.length < rank || dim > rank - 2) return false
+  return dim === rank - 2 || (second!.at(dim - rank) ?? 1) === 1
 }
 
 /** The same elements, of a value of another shape. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { axesOf, checkModel, localGraphOf, plainSettings } from '../../../test/support/layoutModels.ts'
+import { axesOf, checkModel, plainSettings } from '../../../test/support/layoutModels.ts'
 import { smallModel } from '../../../test/support/smallModels.ts'
 import { type Graph, GraphBuilder, graphCost } from '../../graph/index.ts'
 import { communicatedBytes, layoutWants, localDerivative } from '../index.ts'

@@ -12,18 +12,18 @@ interface Chunked {
 /**
  * The local graph with products and the collectives beside them in `chunks` equal runs of rows, so that the collective of a
  * chunk may be under way while the product of the next is computed: what Megatron-LM calls tp-comm-overlap and PyTorch
- * asynchronous tensor parallelism (Wang et al. 2023, "Overlap communication with dependent computation via decomposition",
- * section 3, has both patterns).
+ * asynchronous tensor parallelism (Wang et al. 2023, "Overlap communication with dependent computation via decomposition in
+ * large deep learning models").
  *
- * - A product, or a sum of some, that is reduced (`allReduce`, `reduceScatter`): each chunk of its rows is computed and
- *   reduced.
+ * - A product, or a sum of some, scaled or not, that is reduced (`allReduce`, `reduceScatter`): each chunk of its rows is
+ *   computed and reduced.
  * - A value that is gathered (`allGather`) for products: each chunk is gathered and multiplied. Who else uses the value
  *   gets the chunks together, so that nothing is gathered twice.
  *
  * The mathematics, the layout of every value that was there, and the bytes on the wire are the same; each such collective is
- * `chunks` calls (attributes `occasion` and `chunk`). Rows of a chunk are a part of the outermost dim of the collective's
- * result (of what an allGather takes) that divides and is rows of the products; where there is none, both stay as they are.
- * Other collectives stay as well.
+ * `chunks` calls (attributes `occasion` and `chunk`). A chunk is a part of the outermost dim of the collective's result (of
+ * what an allGather takes) that divides and is of rows of the products; where there is none, both stay as they are. Other
+ * collectives stay as well.
  */
 export function overlapChunks(graph: Graph, chunks: number): Graph {
   return chunks === 1 ? graph : new Chunker(graph, chunks).finish()
@@ -143,7 +143,8 @@ class Chunker {
 
   /** As the first operand is cut. */
   private cutOfResult(node: Node, cut: Cut): Cut | undefined {
-    return cutThrough(node, this.shape(node.inputs[0]!), this.shape(node.outputs[0]!), cut, this.chunks)
+    const shapes = node.inputs.map((input) => this.shape(input))
+    return cutThrough(node, shapes, this.shape(node.outputs[0]!), cut, this.chunks)
   }
 
   /** Whether products have the rows of a value. */
@@ -161,7 +162,7 @@ class Chunker {
     const node = this.maker.get(value)
     if (node === undefined || !this.isUsedOnce(value)) return false
     if (node.op === 'matmul') return this.cutOfOperand(node, 0, cut) !== undefined
-    if (node.op !== 'add' && !isMove(node)) return false
+    if (node.op !== 'add' && node.op !== 'mul' && !isMove(node)) return false
     return node.inputs.some((input, at) => {
       const before = this.cutOfOperand(node, at, cut)
       return before !== undefined && this.isOfProducts(input, before)

@@ -6,7 +6,7 @@ import type { Assignment } from '../rules/assignment.ts'
 import type { OpPlan } from '../rules/choose.ts'
 import type { CuttableOp } from '../rules/cuttable.ts'
 import { addLocalOp, type StartValue } from '../rules/local.ts'
-import type { Mesh } from '../types.ts'
+import type { Layout, Mesh } from '../types.ts'
 
 /**
  * An index of an op that ranks go along panel by panel: the l-th panel of an operand is what the l-th rank along an axis has of
@@ -16,10 +16,17 @@ import type { Mesh } from '../types.ts'
 export interface Panels {
   readonly index: string
   readonly count: number
-  /** By operand: the axis along which its panels lie; undefined where it has none. */
-  readonly operands: readonly (string | undefined)[]
-  /** The axis along which terms of the result are added up. */
-  readonly result: string | undefined
+  /** By operand; undefined where it has none. */
+  readonly operands: readonly (PanelledValue | undefined)[]
+  readonly result: PanelledValue | undefined
+}
+
+/** What goes around by panels. */
+interface PanelledValue {
+  /** Along which they lie. */
+  readonly axis: string
+  /** In which each rank has its own. */
+  readonly layout: Layout
 }
 
 /**
@@ -30,54 +37,60 @@ export interface Panels {
  * zeros, which need not move.
  */
 export function panelsOf(
-  op: CuttableOp,
+  { signature }: CuttableOp,
   { assignment, operands, results, outputs }: OpPlan,
   mesh: Mesh,
   square: readonly string[],
 ): Panels | undefined {
-  const { signature } = op
-  const [made, ...others] = outputs
-  if (made === undefined || others.length > 0 || signature.contraction === 'max') return undefined
+  if (outputs.length !== 1 || signature.contraction === 'max') return undefined
   // All of the work is cut, so that what is gathered is an index that one axis cuts here and the other there.
   const cutting = Object.values(assignment.indices).flat()
   if (!square.every((axis) => cutting.includes(axis))) return undefined
-  const found: { readonly index: string; readonly axis: string }[] = []
-  const places = operands.map((moved, at) => panelled(moved, 'allGather', signature.inputs[at]!, found))
-  const place = panelled(results[0], 'reduceScatter', signature.outputs[0]!, found)
-  if (found.length === 0 || place === null || places.includes(null)) return undefined
-  const axes = found.map(({ axis }) => axis)
-  const [index] = found.map((panel) => panel.index)
-  const counts = new Set(axes.map((axis) => axisSize(mesh, axis)))
+  const taken = operands.map((moved, at) => lastGathered(moved, signature.inputs[at]!))
+  const given = firstScattered(results[0], signature.outputs[0]!)
+  const found = [...taken, given].find((panels) => panels !== undefined)
+  if (found === undefined) return undefined
+  const { index, axis } = found
   const names = [...signature.inputs, ...signature.outputs]
-  const all = [...places, place]
-  const isWhole =
-    found.every((panel) => panel.index === index) &&
+  const along = [...taken, given].map((panels) => (panels?.index === index ? panels : undefined))
+  const axes = along.flatMap((panels) => (panels === undefined ? [] : [panels.axis]))
+  const fits =
+    names.every((own, at) => !own.includes(index) || along[at] !== undefined) &&
     new Set(axes).size === axes.length &&
-    axes.every((axis) => square.includes(axis)) &&
-    counts.size === 1 &&
-    names.every((own, at) => own.includes(index!) === (all[at] !== undefined))
-  if (!isWhole) return undefined
-  const [count] = counts
-  return { index: index!, count: count!, operands: places as (string | undefined)[], result: place }
+    axes.every((own) => square.includes(own) && axisSize(mesh, own) === axisSize(mesh, axis))
+  if (!fits) return undefined
+  return { index, count: axisSize(mesh, axis), operands: along.slice(0, -1), result: along.at(-1) }
 }
 
-/** The axis of the one step of a move that may be made by panels; undefined where nothing moves, null where something else does. */
-function panelled(
+type IndexPanels = PanelledValue & { readonly index: string }
+
+/** Of a move that ends with it: what is gathered of an index that nothing else cuts. */
+function lastGathered({ steps }: Redistribution, names: readonly string[]): IndexPanels | undefined {
+  const last = steps.at(-1)
+  return last?.kind === 'allGather' ? panelsAlong(last, last.before, last.after, names) : undefined
+}
+
+/** Of a move that begins with it: terms of which each rank gets a part of an index that nothing else cuts. */
+function firstScattered(
   moved: Redistribution | undefined,
-  kind: 'allGather' | 'reduceScatter',
   names: readonly string[],
-  found: { readonly index: string; readonly axis: string }[],
-): string | undefined | null {
-  if (moved === undefined || moved.wireBytes === 0) return undefined
-  const [step, ...others] = moved.steps
-  if (step === undefined || others.length > 0 || step.kind !== kind || step.axes.length > 1) return null
-  if (step.kind === 'reduceScatter' && step.reduce !== 'sum') return null
-  const [axis] = step.axes as [string]
-  const whole = kind === 'allGather' ? step.after : step.before
-  const index = names[step.dim]!
-  if (index === '' || whole.dims[step.dim]!.length > 0) return null
-  found.push({ index, axis })
-  return axis
+): IndexPanels | undefined {
+  const first = moved?.steps[0]
+  return first?.kind === 'reduceScatter' && first.reduce === 'sum'
+    ? panelsAlong(first, first.after, first.before, names)
+    : undefined
+}
+
+function panelsAlong(
+  { dim, axes }: { readonly dim: number; readonly axes: readonly string[] },
+  layout: Layout,
+  whole: Layout,
+  names: readonly string[],
+): IndexPanels | undefined {
+  const [axis, ...others] = axes
+  const index = names[dim]!
+  const isAlone = others.length === 0 && index !== '' && whole.dims[dim]!.length === 0
+  return isAlone ? { axis: axis!, layout, index } : undefined
 }
 
 /** What addPanels takes besides what every local op takes. */
@@ -97,17 +110,21 @@ export function addPanels(
   assignment: Assignment,
   { index, count, operands: places, result }: Panels,
 ): ValueId {
-  const along = [places.find((place) => place !== undefined) ?? result!]
+  const along = [(places.find((place) => place !== undefined) ?? result!).axis]
   const cut: Assignment = { ...assignment, indices: { ...assignment.indices, [index]: along } }
   let sum: ValueId | undefined
   for (let root = 0; root < count; root++) {
-    const pass = (value: ValueId, operation: 'broadcast' | 'reduce', axis: string | undefined): ValueId =>
-      axis === undefined
+    const pass = (
+      value: ValueId,
+      operation: 'broadcast' | 'reduce',
+      of: PanelledValue | undefined,
+    ): ValueId =>
+      of === undefined
         ? value
         : builder.one('communicate', [value], {
             operation,
             reduce: operation === 'reduce' ? 'sum' : null,
-            axes: [axis],
+            axes: [of.axis],
             members: count,
             root,
             shift: 0,

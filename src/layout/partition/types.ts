@@ -42,11 +42,12 @@ export interface Wants {
  * move less.
  *
  * - `panels`: on a square of two axes no matrix that both of them cut is gathered, but goes around by panels (`panelsOf`)
+ * - `still`: parameters stay where they are, and what they are multiplied with comes to them
  * - `blocks`: on a cube of three axes each of them cuts one index of a product, so that of every matrix each rank gathers what
  *   one axis has of it
  */
 export interface ProductStyle {
-  readonly kind: 'panels' | 'blocks'
+  readonly kind: 'panels' | 'blocks' | 'still'
   readonly axes: readonly string[]
 }
 

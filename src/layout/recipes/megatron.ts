@@ -19,6 +19,7 @@ export function megatronCuts(settings: LayoutSettings, axes: FactoredAxes): Reci
   return {
     parameter: (value) => (isOfExperts(value) ? experts : { ...headCuts(heads), mlp: tensor, vocab }),
     heads,
+    products: { kind: 'still', axes: tensor },
     stream: {
       batch: of('data'),
       sequence: settings.sequence ? [...of('context'), ...tensor] : of('context'),

@@ -20,6 +20,10 @@ const vocabulary: RecipeParameter = {
   summary: 'embedding, head and loss cut by vocabulary, which is padded where it does not divide',
   default: true,
 }
+const gathered: RecipeParameter = {
+  summary: 'what was gathered is held for the backward, not gathered again',
+  default: false,
+}
 const zigzag = (byDefault: boolean): RecipeParameter => ({
   summary: 'each rank has an early and a late run of tokens, so that causal attention is even',
   default: byDefault,
@@ -37,6 +41,7 @@ export const layoutRecipes: readonly LayoutRecipe[] = [
         default: false,
       },
       vocabulary,
+      gathered,
     },
   },
   {
@@ -53,10 +58,7 @@ export const layoutRecipes: readonly LayoutRecipe[] = [
     source: 'Bian et al. 2021',
     parameters: {
       vocabulary,
-      gathered: {
-        summary: 'gathered operands held for the backward, not gathered again',
-        default: false,
-      },
+      gathered,
     },
   },
   {
@@ -71,7 +73,7 @@ export const layoutRecipes: readonly LayoutRecipe[] = [
     name: 'gather',
     summary: 'keys and values of all tokens are gathered',
     source: 'Grattafiori et al. 2024, section 3.3.2',
-    parameters: { zigzag: zigzag(false) },
+    parameters: { zigzag: zigzag(false), gathered },
   },
   {
     kind: 'context',

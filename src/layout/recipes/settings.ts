@@ -17,7 +17,7 @@ export interface LayoutSettings {
   readonly context: ContextRecipe | null
   /** Each rank along `context` has the tokens of two of 2 · context equal runs: the n-th from either end. */
   readonly zigzag: boolean
-  /** Of cube: gathered operands are held for the backward, not gathered again. */
+  /** What was gathered is held for the backward, not gathered again. */
   readonly gathered: boolean
   /** Chunks that a collective and the product beside it are cut into. */
   readonly overlap: number

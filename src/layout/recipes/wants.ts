@@ -1,5 +1,5 @@
 import type { Graph } from '../../graph/index.ts'
-import { makeLayout, replicatedLayout } from '../layout.ts'
+import { makeLayout } from '../layout.ts'
 import type { ProductStyle, WantedLayout, WantedValue, Wants } from '../partition/types.ts'
 import type { Layout } from '../types.ts'
 import { attentionCuts, type HeadAxes } from './context.ts'
@@ -35,7 +35,7 @@ export function recipeWants(
     batch: (parts['data'] ?? []).filter((axis) => mesh.axes.some(({ name }) => name === axis)),
   }
   const byRecipe = (value: WantedValue): WantedLayout | undefined => {
-    const { role, name, kind, type } = value
+    const { role, name, kind } = value
     if (kind === 'data') return makeLayout(cutDims(value, samples, mesh))
     if (kind === 'parameter')
       return makeLayout(parameterDims?.(value) ?? cutDims(value, parameter(value), mesh))
@@ -51,8 +51,11 @@ export function recipeWants(
       const cuts = attentionCuts(value, heads, stream, settings, axes) ?? result?.(value)
       return cuts === undefined ? undefined : makeLayout(cutDims(value, cuts, mesh))
     }
+    // What stages pass on beside the stream, such as losses of samples, lies alike on both sides.
+    if (role === 'input' || isPassedOn(name!))
+      return makeLayout(cutDims(value, { batch: stream['batch'] ?? [] }, mesh))
     // A loss comes as it is made.
-    return role === 'output' ? undefined : replicatedLayout(type.shape.length)
+    return undefined
   }
   const wants = (value: WantedValue): WantedLayout | undefined => {
     const layout = byRecipe(value)
@@ -63,6 +66,11 @@ export function recipeWants(
     return makeLayout(dims, ruling)
   }
   return products === undefined ? wants : Object.assign(wants, { products })
+}
+
+/** Values that cross stages, and their cotangents. */
+function isPassedOn(output: string): boolean {
+  return /^(d\.)?x\d+(\.\d+)?$/.test(output)
 }
 
 /** Models keep it in three dims; where its tokens are one dim it is on its way, and terms of it may still be added up. */

@@ -3,7 +3,6 @@ import { type Action, entryActions, type Schedule } from '../../schedule/index.t
 import type { Group, Work } from '../types.ts'
 import type { CutGraph } from './cutGraph.ts'
 import type { Dag, DagOperand, DagValue, DagWrite } from './dag.ts'
-import { communicates } from './flow.ts'
 import { lossGroup } from './groups.ts'
 import type { StageInfo } from './packs.ts'
 import { type GradientWriters, gradientWriters } from './places.ts'
@@ -90,8 +89,7 @@ function plannedActions(
       next.action.stage === stage &&
       next.action.microbatch === action.microbatch &&
       info?.piece.sends.length === 0 &&
-      // Pieces of one task would hold between them what is to be recomputed.
-      (info.tasks.R === undefined || !communicates(info.tasks.FB)) &&
+      !info.holdsAsOne &&
       // One task reads parameters once: not where they are let go in between.
       info.packs.every(
         ({ home }) =>

@@ -1,4 +1,10 @@
-import { type Graph, type Node, repeatedValues, type ValueId } from '../../graph/index.ts'
+import {
+  type CommunicateOperation,
+  type Graph,
+  type Node,
+  repeatedValues,
+  type ValueId,
+} from '../../graph/index.ts'
 
 export type Communicate = Extract<Node, { op: 'communicate' }>
 

@@ -25,6 +25,7 @@ const cases: readonly Case[] = [
   { model: 'llama', mesh: { tensor: 2 } },
   { model: 'gpt', mesh: { tensor: 2 } },
   { model: 'llama', mesh: { tensor: 4 } },
+  { model: 'gpt', mesh: { pipeline: 2, data: [2, 1], tensor: 2 } },
   { model: 'llama', mesh: { pipeline: 2, data: 2, tensor: 2 }, more: { layout: { sequence: true } } },
   { model: 'gpt', mesh: { pipeline: 2, data: 2, tensor: 2 }, more: { zero: 3, recompute: 'full' } },
   {
@@ -32,7 +33,7 @@ const cases: readonly Case[] = [
     mesh: { pipeline: 2, data: [2, 3], tensor: 2 },
     more: { batch: { samples: 12, microbatches: 2 } },
   },
-  { model: 'moe', mesh: { data: 4, expert: 2 }, more: { zero: 3 } },
+  { model: 'moe', mesh: { pipeline: 2, data: 4, expert: 2 }, more: { zero: 3 } },
   {
     model: 'llama',
     mesh: { tensor: { x: 2, y: 2, z: 2 } },

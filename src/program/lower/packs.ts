@@ -17,6 +17,8 @@ export interface StageInfo {
   /** The forward by itself, as a rank does it. */
   readonly forward: Graph
   readonly tasks: StageTasks
+  /** Whether forward and backward, as one, would hold in between what is to be computed again. */
+  readonly holdsAsOne: boolean
   /** Inputs of kind `scalar` that a rank has by its place. */
   readonly constants: ReadonlyMap<string, Constant>
   /** Axes over which losses are terms of the loss. */

@@ -13,6 +13,7 @@ import type { Model } from '../../models/index.ts'
 import type { ResolvedPlan } from '../../plan/index.ts'
 import { isReplicaAxis, replicaCount } from '../mesh.ts'
 import type { Constant, MeshAxis, PackBlock } from '../types.ts'
+import { communicates } from './flow.ts'
 import type { StageLayouts } from './layouts.ts'
 import { type PlacedParameter, packParameters, type StageInfo } from './packs.ts'
 
@@ -48,6 +49,7 @@ export function stageInfos(plan: ResolvedPlan, model: Model, layouts: StageLayou
       weightsTakeParameters: plan.zero === null || plan.zero.gather === 'step',
       holdGathered: layouts?.holdGathered ?? false,
     }
+    const tasks = stageTasks(piece, local ?? differentiatePiece(piece), options)
     return {
       stage: index,
       actor,
@@ -56,7 +58,8 @@ export function stageInfos(plan: ResolvedPlan, model: Model, layouts: StageLayou
       mesh: axes.mesh,
       piece,
       forward: local === undefined ? piece.graph : forwardOf(local),
-      tasks: stageTasks(piece, local ?? differentiatePiece(piece), options),
+      tasks,
+      holdsAsOne: tasks.R !== undefined && communicates(tasks.FB),
       constants: local === undefined ? new Map() : constantsOf(local),
       lossSums: axes.inMeshOrder([...axes.outer, ...(local?.lossTerms ?? [])]),
       ...packParameters({

@@ -274,8 +274,10 @@ export class CopyWalk {
     const over = groups[group]
     const along = this.bits(over?.axes ?? [])
     const others = over?.axes.includes('pipeline') === true || this.view.role.where !== undefined
+    // Other stages may have several ranks along axes that have one here.
+    const here = this.bits(this.submesh.map(({ name }) => name))
     const together = (key: string, mask: Mask): Mask =>
-      others ? this.flow.share(`collective ${collective} ${key}`, mask) : mask
+      others ? this.flow.share(`collective ${collective} ${key}`, mask) & here : mask
     parts.forEach(({ source, result }, part) => {
       const [from, to] = [this.layout(source.value), this.layout(result.value)]
       if (from === undefined || to === undefined) {
