@@ -1,7 +1,14 @@
 import { chooseBoundary, parameterValues } from './boundary.ts'
 import { prune } from './builder.ts'
 import { defaultRecompute, type RecomputeChoice, type RecomputeClass, recomputeClass } from './recompute.ts'
-import { chooseHeld, chooseResiduals, followsFromCotangents, parameterFree, priceIn } from './residuals.ts'
+import {
+  both,
+  chooseHeld,
+  chooseResiduals,
+  followsFromCotangents,
+  parameterFree,
+  priceIn,
+} from './residuals.ts'
 import { nodesBehind, sliceGraph } from './slice.ts'
 import { differentiatePiece, type ParameterGradient, type StageDerivative } from './stageDerivative.ts'
 import type { StagePiece } from './stages.ts'
@@ -22,6 +29,8 @@ export interface TaskOptions {
    * it is gathered again, so that a rank keeps no more of it than its share.
    */
   readonly holdGathered?: boolean
+  /** Values of the derivative that the backward does not make again: where it takes them, they are held. */
+  readonly kept?: readonly ValueId[]
 }
 
 /** What tasks must know of a stage's place among others. */
@@ -93,11 +102,19 @@ export function stageTasks(
   const lends = (graph: Graph): ((node: Node) => boolean) =>
     options.weightsTakeParameters === false ? parameterFree(graph) : () => true
   const holdGathered = options.holdGathered === true
-  const taken = chooseResiduals(derivative, again, lends(joint), holdGathered)
+  const kept = new Set(options.kept ?? [])
+  const isFree = both(lends(joint), ({ outputs }) => !outputs.some((output) => kept.has(output)))
+  const taken = chooseResiduals(derivative, again, isFree, holdGathered)
   const residuals = nameBoundary(taken.filter(isMade), forwardOutputs, 'r')
-  const kept = chooseHeld(derivative, again, taken, options.recomputation ?? { kind: 'none' }, holdGathered)
-  const held = nameBoundary(kept.filter(isMade), [...forwardOutputs, ...residuals], 'h')
-  const recomputed = residuals.filter(({ value }) => !kept.includes(value))
+  const heldValues = chooseHeld(
+    derivative,
+    again,
+    taken,
+    options.recomputation ?? { kind: 'none' },
+    holdGathered,
+  )
+  const held = nameBoundary(heldValues.filter(isMade), [...forwardOutputs, ...residuals], 'h')
+  const recomputed = residuals.filter(({ value }) => !heldValues.includes(value))
 
   const backward = sliceGraph(
     joint,

@@ -65,6 +65,7 @@ export function localGraphOf({ joint }: StageDerivative, local: LocalDerivative)
     scalars: local.scalars,
     inputs: placed(joint.inputs),
     outputs,
+    kept: [],
     wireBytes: local.wireBytes,
   }
 }

@@ -11,7 +11,7 @@ import {
   type Tensor,
 } from '../../graph/index.ts'
 import { modelFromShortName, visibleKeys } from '../../models/index.ts'
-import { gatheredPositions, maskedAttention, ringAttention } from '../index.ts'
+import { maskedAttention, ringAttention } from '../index.ts'
 
 const batch = 2
 
@@ -234,25 +234,36 @@ describe('ring attention', () => {
 
   it('does not take a mask for another', () => {
     const { graph } = caseOf('gpt', 6, false)
-    expect(() => ringAttention(maskedAttention(graph), { parts: 2, zigzag: false })).toThrow(/^internal: /)
+    const plain = { parts: 2, zigzag: false }
+    expect(() => ringAttention(maskedAttention(graph, plain), plain)).toThrow(/^internal: /)
   })
 })
 
 describe('attention over a mask of positions', () => {
   it.each(['gpt', 'llama'])('is causal attention in %s', (family) => {
     const { graph, inputs } = caseOf(family, 6, false)
-    const masked = maskedAttention(graph)
+    const masked = maskedAttention(graph, { parts: 2, zigzag: false })
     expect(masked.nodes.some((node) => node.op === 'attention' && node.attributes.causal)).toBe(false)
     expect(graphCost(masked).flops - graphCost(graph).flops).toBe(6 + 6 * 6)
+    // Learned positions are looked up by row.
+    expect(masked.nodes.some(({ op }) => op === 'slice')).toBe(false)
     expectEqual(masked, graph, inputs)
   })
-})
 
-describe('learned positions looked up by row', () => {
-  it('are the table, with rows as its derivative', () => {
-    const { graph, inputs } = caseOf('gpt', 6, false)
-    const gathered = gatheredPositions(graph, 6)
-    expect(gathered.nodes.some(({ op }) => op === 'slice')).toBe(false)
-    expectEqual(gathered, graph, inputs)
+  const cases = [true, false].flatMap((causal) =>
+    [false, true].flatMap((packed) => [1, 2, 3].map((parts) => ({ parts, causal, packed }))),
+  )
+  it.each(cases)('is the model with its tokens in zig-zag order: %o', ({ parts, causal, packed }) => {
+    const family = (parts + Number(packed)) % 2 === 0 ? 'gpt' : 'llama'
+    const { graph, inputs } = caseOf(family, 4 * parts, packed)
+    const whole = causal ? graph : full(graph)
+    expectEqual(maskedAttention(whole, { parts, zigzag: true }), whole, inputs)
+  })
+
+  it('refuses a sequence that has no equal chunks', () => {
+    const { graph } = caseOf('gpt', 6, false)
+    expect(() => maskedAttention(graph, { parts: 2, zigzag: true })).toThrow(
+      expect.objectContaining({ code: 'LAYOUT_UNEVEN' }),
+    )
   })
 })

@@ -1,11 +1,5 @@
-import {
-  type Graph,
-  type GraphBuilder,
-  type RewriteContext,
-  rewriteGraph,
-  type ValueId,
-} from '../../graph/index.ts'
-import { inOrder, plainPositions } from './zigzag.ts'
+import type { GraphBuilder, RewriteContext, ValueId } from '../../graph/index.ts'
+import { inOrder } from './zigzag.ts'
 
 /** i32 [sequence] */
 type Positions = (builder: GraphBuilder) => ValueId
@@ -29,14 +23,4 @@ export function positionRows(
   // The rows of a shorter sequence, or the table itself.
   if (node.op === 'slice') return [rows(operands[0]!)]
   return builder.op(node.op, operands.map(rows), node.attributes, name)
-}
-
-/**
- * The graph with learned positions looked up by row, so that where the sequence is cut, the derivative of a rank's part is
- * rows of the table's, and not a part that all ranks would have to gather.
- */
-export function gatheredPositions(graph: Graph, sequence: number): Graph {
-  return rewriteGraph(graph, {
-    node: (context) => positionRows(context, (builder) => plainPositions(builder, sequence), false),
-  })
 }

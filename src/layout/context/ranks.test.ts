@@ -3,7 +3,7 @@ import { axesOf, checkModel } from '../../../test/support/layoutModels.ts'
 import { smallModel } from '../../../test/support/smallModels.ts'
 import { makeTensor } from '../../graph/index.ts'
 import { modelFromShortName } from '../../models/index.ts'
-import { gatheredPositions, maskedAttention, ringAttention } from '../index.ts'
+import { maskedAttention, ringAttention } from '../index.ts'
 
 const [batch, sequence, layers, headDim] = [2, 16, 1, 4]
 const names = {
@@ -64,14 +64,18 @@ describe('a ring over the ranks of a context axis', () => {
     })
   })
 
-  it('gathers keys and values where a mask of positions lets queries be cut', () => {
-    const { graph, inputs } = smallModel(names.gpt, batch, sequence)
-    const masked = gatheredPositions(maskedAttention(graph), sequence)
-    const { whole } = checkModel({ graph: masked, inputs }, axesOf({ context: 4 }), { context: 'gather' })
-    const [own, all] = [`f64[${batch},2,${sequence / 4},${headDim}]`, `f64[8,2,4,${headDim}]`]
-    expect(sent(whole)).toEqual({
-      [`allGather ${own}`]: 2 * layers,
-      [`reduceScatter ${all}`]: 2 * layers,
-    })
-  })
+  it.each([false, true])(
+    'gathers keys and values where a mask of positions lets queries be cut, zig-zag: %s',
+    (zigzag) => {
+      const { graph, inputs } = smallModel(names.gpt, batch, sequence)
+      const masked = maskedAttention(graph, { parts: 4, zigzag })
+      const model = { graph: masked, inputs, original: graph }
+      const { whole } = checkModel(model, axesOf({ context: 4 }), { context: 'gather', zigzag })
+      const [own, all] = [`f64[${batch},2,${sequence / 4},${headDim}]`, `f64[8,2,4,${headDim}]`]
+      expect(sent(whole)).toEqual({
+        [`allGather ${own}`]: 2 * layers,
+        [`reduceScatter ${all}`]: 2 * layers,
+      })
+    },
+  )
 })

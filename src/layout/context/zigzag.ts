@@ -2,22 +2,29 @@ import type { GraphBuilder, ValueId } from '../../graph/index.ts'
 
 /**
  * Positions of a sequence in the order in which zig-zag blocks have it: block c of `parts` holds chunks c and
- * 2 parts - 1 - c of 2 parts, so that causal attention is as much work for each; i32 [sequence].
+ * 2 parts - 1 - c of 2 parts, so that causal attention is as much work for each; i32 [sequence], or of a `shape` with as many
+ * elements along one dim. Those of two shapes have nothing in common, so that each can be cut where it is used.
  */
-export function zigzagPositions(builder: GraphBuilder, sequence: number, parts: number): ValueId {
-  const shape = [parts, 2, sequence / (2 * parts)]
+export function zigzagPositions(
+  builder: GraphBuilder,
+  sequence: number,
+  parts: number,
+  shape: readonly number[] = [sequence],
+): ValueId {
+  const size = sequence / (2 * parts)
+  const at = Math.max(0, shape.indexOf(sequence))
   const constant = (value: number): ValueId => builder.one('fill', [], { shape: [], dtype: 'i32', value })
-  const counted = (dim: number): ValueId => {
-    const along = shape.map((size, other) => (other === dim ? size : 1))
-    return builder.one('iota', [], { shape: along, dtype: 'i32', dim })
+  const counted = (index: number): ValueId => {
+    const along = [parts, 2, size].map((count, other) => (other === index ? count : 1))
+    return builder.one('iota', [], { shape: shape.toSpliced(at, 1, ...along), dtype: 'i32', dim: at + index })
   }
   const block = counted(0)
   // From chunk c to chunk 2 parts - 1 - c.
   const twice = builder.one('mul', [block, constant(2)], {})
   const further = builder.one('sub', [constant(2 * parts - 1), twice], {})
   const chunk = builder.one('add', [block, builder.one('mul', [counted(1), further], {})], {})
-  const first = builder.one('mul', [chunk, constant(shape[2]!)], {})
-  return builder.one('reshape', [builder.one('add', [first, counted(2)], {})], { shape: [sequence] })
+  const first = builder.one('mul', [chunk, constant(size)], {})
+  return builder.one('reshape', [builder.one('add', [first, counted(2)], {})], { shape })
 }
 
 /** The reverse of `zigzagPositions`: where in that order each position of a sequence is; i32 [sequence]. */

@@ -21,6 +21,8 @@ export interface AssignedGraph {
   readonly values: ReadonlyMap<string, PlacedValue>
   /** Outputs of the graph, and the placed value that each is. */
   readonly outputs: readonly { readonly name: string; readonly value: string }[]
+  /** Placed values that are wanted to be held. */
+  readonly kept: ReadonlySet<string>
   /** Nodes that gathered the last dim of their first operand for want of a form that is cut along it. */
   readonly wholeLast: ReadonlySet<number>
 }
@@ -80,6 +82,7 @@ export function assignLayouts(
   }
   const givenOut = new Set(graph.outputs.map(({ value }) => value))
   const wholeLast = new Set<number>()
+  const kept = new Set<string>()
   const soleUsers = new Map<ValueId, number>()
   for (const index of graph.nodes.keys())
     for (const id of operandsOf(index)) if (uses.get(id) === 1) soleUsers.set(id, index)
@@ -137,8 +140,9 @@ export function assignLayouts(
       const want = targets[at]
       if (want === undefined) return
       const target = targetOf(want, made[at]!)
-      versions.require(output, made[at]!, target, block)
+      const name = versions.require(output, made[at]!, target, block)
       versions.settle(output, target)
+      if (want.keep === true) kept.add(name)
     })
   }
   const outputs = graph.outputs.map(({ name, value }) => {
@@ -149,7 +153,7 @@ export function assignLayouts(
     const target = want === undefined ? home! : targetOf(want, home!)
     return { name, value: versions.require(value, home!, target, blockOf(value)) }
   })
-  return { items: versions.items, values: versions.placed, outputs, wholeLast }
+  return { items: versions.items, values: versions.placed, outputs, kept, wholeLast }
 }
 
 /** Whether any factor of the last dim of the first operand is cut. */

@@ -3,6 +3,7 @@ import {
   type GraphOutput,
   type ParameterGradient,
   type StageDerivative,
+  type ValueId,
 } from '../../graph/index.ts'
 import { makeLayout, sameLayout } from '../layout.ts'
 import { axesSize } from '../mesh.ts'
@@ -27,6 +28,8 @@ export interface LocalDerivative extends StageDerivative {
   readonly terms: ReadonlyMap<string, readonly string[]>
   /** Axes along which the loss is terms of a sum. */
   readonly lossTerms: readonly string[]
+  /** Values of the joint graph that are held for the backward wherever it takes them. */
+  readonly kept: readonly ValueId[]
   /** That all ranks together put on the wire. */
   readonly wireBytes: number
 }
@@ -67,10 +70,12 @@ export function localDerivative(
   }
   const found = withRowIds(local, mesh, gradients)
   const graph = overlapChunks(found.graph, options.overlap ?? 1)
+  const isKept = ({ name }: GraphOutput): boolean => local.kept.includes(name)
   const pick = (outputs: readonly GraphOutput[]): GraphOutput[] =>
     outputs.map(({ name }) => graph.outputs.find((output) => output.name === name)!)
   return {
-    joint: graph,
+    joint: { ...graph, outputs: graph.outputs.filter((output) => !isKept(output)) },
+    kept: graph.outputs.filter(isKept).map(({ value }) => value),
     forwardOutputs: pick(derivative.forwardOutputs),
     cotangentOutputs: pick(derivative.cotangentOutputs),
     gradientOutputs: [

@@ -54,7 +54,7 @@ export function localGraph(
   return addLocal(cut, mesh, assigned)
 }
 
-function addLocal(graph: Graph, mesh: Mesh, { items, values, outputs }: AssignedGraph): LocalGraph {
+function addLocal(graph: Graph, mesh: Mesh, { items, values, outputs, kept }: AssignedGraph): LocalGraph {
   const builder = new GraphBuilder()
   const scalars = new RankScalars(builder)
   for (const block of graph.blocks) builder.startBlock(block)
@@ -94,6 +94,10 @@ function addLocal(graph: Graph, mesh: Mesh, { items, values, outputs }: Assigned
     builder.output(name, made.get(value)!)
     placed.set(name, placedType(values.get(value)!))
   }
+  const keptNames = [...kept].map((name, index) => {
+    builder.output(`kept ${index}`, made.get(name)!)
+    return `kept ${index}`
+  })
   // Inputs that nothing uses stay: they are the graph's, and its ranks are given them.
   const local = builder.build({ keepInputs: true })
   const wireBytes = communicatedBytes(local, mesh)
@@ -102,6 +106,7 @@ function addLocal(graph: Graph, mesh: Mesh, { items, values, outputs }: Assigned
     scalars: scalars.used,
     inputs,
     outputs: placed,
+    kept: keptNames,
     wireBytes,
   }
 }

@@ -25,6 +25,8 @@ export interface WantedValue {
 export interface WantedLayout extends Layout {
   /** Terms, along axes that the layout does not name, may stay terms. */
   readonly keepsTerms?: true
+  /** Where the backward takes it, it is held so, not made again. */
+  readonly keep?: true
 }
 
 /**
@@ -109,6 +111,8 @@ export interface LocalGraph {
   readonly scalars: readonly RankScalar[]
   readonly inputs: ReadonlyMap<string, PlacedType>
   readonly outputs: ReadonlyMap<string, PlacedType>
+  /** Names of further outputs: values that are held for the backward wherever it takes them. */
+  readonly kept: readonly string[]
   /** That all ranks together put on the wire. */
   readonly wireBytes: number
 }

@@ -53,13 +53,21 @@ describe('a context over ranks', () => {
     },
   )
 
-  it('of 3 has learned positions as well', () => {
-    check('gpt', 12, axesOf({ context: 3 }), { context: 'ring', zigzag: true })
+  it.each(['ring', 'gather'] as const)('of 3 has learned positions as well, by %s', (context) => {
+    const { local } = check('gpt', 12, axesOf({ context: 3 }), { context, zigzag: true })
+    // Of which a rank has some rows.
+    expect(local.terms.get('transformer.wpe.weight')).toEqual(['context'])
   })
 
-  it.each([2, 3, 4])('of %i gathers keys and values, and adds up their cotangents', (ranks) => {
-    const sequence = 12
-    const { whole, local } = check('llama', sequence, axesOf({ context: ranks }), { context: 'gather' })
+  it.each([
+    [2, false],
+    [3, true],
+    [4, false],
+    [4, true],
+  ])('of %i gathers keys and values, and adds up their cotangents (zig-zag %s)', (ranks, zigzag) => {
+    const sequence = 24
+    const axes = axesOf({ context: ranks })
+    const { whole, local } = check('llama', sequence, axes, { context: 'gather', zigzag })
     expect(operations(whole)).toEqual({ allGather: 2 * layers, reduceScatter: 2 * layers })
     const keys = batch * kvHeads * sequence * headDim * 8
     expect(local.wireBytes).toBe(layers * 4 * (ranks - 1) * keys)
@@ -90,7 +98,7 @@ describe('a context over ranks', () => {
     'by %s, with heads and the stream cut over tensor',
     (context) => {
       const axes = axesOf({ context: 2, tensor: 2 })
-      const options = { tensor: 'megatron', sequence: true, context, zigzag: context === 'ring' } as const
+      const options = { tensor: 'megatron', sequence: true, context, zigzag: context !== 'ulysses' } as const
       check('llama', 16, axes, options, heads)
       check('gpt', 16, axes, { ...options, sequence: false })
     },

@@ -11,9 +11,17 @@ import { padVocabulary } from './padVocabulary.ts'
 import type { FactoredAxes, LayoutSettings } from './settings.ts'
 import { type RecipeCuts, recipeWants } from './wants.ts'
 
-/** Where the values of a graph, the forward and backward of a stage, are to lie under a plan's layout. */
-export function layoutWants(settings: LayoutSettings, axes: FactoredAxes, graph: Graph): Wants {
-  return recipeWants(recipeCuts(settings, axes, graph), settings, axes, graph)
+/**
+ * Where the values of a graph, the forward and backward of a stage, are to lie under a plan's layout. `used` is told the
+ * index of each rule of the plan that says something of a value.
+ */
+export function layoutWants(
+  settings: LayoutSettings,
+  axes: FactoredAxes,
+  graph: Graph,
+  used?: (rule: number) => void,
+): Wants {
+  return recipeWants(recipeCuts(settings, axes, graph), settings, axes, graph, used)
 }
 
 /**
@@ -33,7 +41,7 @@ export function layoutForm(
     case 'ring':
       return ringAttention(model, { parts: ranks, zigzag })
     case 'gather':
-      return maskedAttention(model)
+      return maskedAttention(model, { parts: ranks, zigzag })
     case 'ulysses':
     case null:
       return model

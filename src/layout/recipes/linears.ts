@@ -1,5 +1,5 @@
 import type { Graph, ValueId } from '../../graph/index.ts'
-import { axisSize } from '../mesh.ts'
+import { axesSize, axisSize } from '../mesh.ts'
 import type { WantedValue } from '../partition/types.ts'
 import type { Mesh } from '../types.ts'
 
@@ -53,7 +53,8 @@ function baseOf(name: string): string {
 /**
  * Axes that cut the factors of a value, given those that cut its dims: from the outermost factor on (from that of heads on, where
  * there are such: queries, keys and values lie outside of them), each as far as it divides. `fits` is false where some axis
- * divides none that is left; it then stands at the last.
+ * divides none that is left; it then stands at the last. What attention is compressed to is as wide as it is, and stays whole where it
+ * does not divide.
  */
 export function cutFactors(
   value: Factored,
@@ -64,6 +65,8 @@ export function cutFactors(
   const dims: string[][] = shape.map(() => [])
   let fits = true
   for (const [dim, over] of cuts.entries()) {
+    if (isAlong(value, dim, 'latent') && shape[factorsOf(value, dim).start]! % axesSize(mesh, over) !== 0)
+      continue
     const { start, end } = factorsOf(value, dim)
     const heads = axes.slice(start, end).findIndex((name) => ['heads', 'kvHeads'].includes(baseOf(name)))
     let at = start + Math.max(0, heads)

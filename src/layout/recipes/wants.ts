@@ -1,7 +1,7 @@
 import type { Graph } from '../../graph/index.ts'
 import { makeLayout } from '../layout.ts'
 import type { ProductStyle, WantedLayout, WantedValue, Wants } from '../partition/types.ts'
-import type { Layout } from '../types.ts'
+import type { Layout, Mesh } from '../types.ts'
 import { attentionCuts, type HeadAxes } from './context.ts'
 import { type Cuts, cutDims, hasAxis } from './dims.ts'
 import { slotCuts } from './experts.ts'
@@ -22,12 +22,13 @@ export interface RecipeCuts {
   readonly products?: ProductStyle
 }
 
-/** Wants of all values of a graph: what the recipe cuts, then what the rules of the plan say. */
+/** Wants of all values of a graph: what the recipe cuts, then what the rules of the plan say; `used` is told which rules do. */
 export function recipeWants(
   { parameter, parameterDims, stream, heads, result, products }: RecipeCuts,
   settings: LayoutSettings,
   axes: FactoredAxes,
   graph: Graph,
+  used?: (rule: number) => void,
 ): Wants {
   const { mesh, parts } = axes
   const parameters = new Set(graph.inputs.flatMap(({ name, kind }) => (kind === 'parameter' ? [name] : [])))
@@ -62,8 +63,10 @@ export function recipeWants(
     if (value.name === undefined || settings.rules.length === 0) return layout
     const ruling = applyRules(settings.rules, parts, { name: value.name, axes: value.type.axes ?? [] })
     if (ruling === undefined) return layout
-    const dims = ruling.dims.map((axes, dim) => axes ?? layout?.dims[dim] ?? [])
-    return makeLayout(dims, ruling)
+    used?.(ruling.rule)
+    const dims = ruling.dims.map((own, dim) => own ?? layout?.dims[dim] ?? [])
+    const ruled = makeLayout(takenApart(dims, value, mesh), ruling)
+    return ruling.keep ? { ...ruled, keep: true } : ruled
   }
   return products === undefined ? wants : Object.assign(wants, { products })
 }
@@ -71,6 +74,23 @@ export function recipeWants(
 /** Values that cross stages, and their cotangents. */
 function isPassedOn(output: string): boolean {
   return /^(d\.)?x\d+(\.\d+)?$/.test(output)
+}
+
+/** Dims as a value has them, of which some are several factors, by factor: the outermost that divides takes an axis. */
+function takenApart(
+  dims: readonly (readonly string[])[],
+  { type: { shape }, factors }: WantedValue,
+  mesh: Mesh,
+): readonly (readonly string[])[] {
+  if (dims.length !== factors.length || dims.length === shape.length) return dims
+  let at = 0
+  return dims.flatMap((over, dim) => {
+    const sizes = shape.slice(at, at + factors[dim]!)
+    at += sizes.length
+    const names = sizes.map((_, factor) => `part.${factor}`)
+    const type = { dtype: 'f32', shape: sizes, axes: names } as const
+    return cutDims({ type }, { part: over }, mesh)
+  })
 }
 
 /** Models keep it in three dims; where its tokens are one dim it is on its way, and terms of it may still be added up. */

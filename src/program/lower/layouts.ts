@@ -1,3 +1,4 @@
+import { MeshwrightError } from '../../base/index.ts'
 import type { Graph, StageDerivative } from '../../graph/index.ts'
 import {
   derivativeKey,
@@ -26,6 +27,8 @@ export interface StageLayouts {
     actor: number,
     terms: ReadonlyMap<string, readonly string[]>,
   ) => LocalDerivative
+  /** Throws MeshwrightError `LAYOUT_RULE` where a rule of the plan has said nothing of any value of the stages so far. */
+  readonly checkRules: () => void
 }
 
 export function stageLayouts(
@@ -39,6 +42,7 @@ export function stageLayouts(
 ): StageLayouts {
   const { actors, settings } = layout
   const within = actors.map(withinMesh)
+  const used = new Set<number>()
   /** Stages of equal layers are one, but for names. */
   const known = new Map<string, { readonly derivative: StageDerivative; readonly local: LocalDerivative }>()
   return {
@@ -56,10 +60,21 @@ export function stageLayouts(
       const key = JSON.stringify([derivativeKey(derivative), printMesh(axes.mesh), own, names])
       const alike = known.get(key)
       if (alike !== undefined) return renamedLocal(alike.local, alike.derivative, derivative)
-      const wants = layoutWants(settings, axes, derivative.joint)
-      const local = localDerivative(derivative, axes.mesh, wants, { terms })
+      const wants = layoutWants(settings, axes, derivative.joint, (rule) => used.add(rule))
+      const local = localDerivative(derivative, axes.mesh, wants, { terms, overlap: settings.overlap })
       known.set(key, { derivative, local })
       return local
+    },
+    checkRules: () => {
+      const idle = settings.rules.findIndex((_, rule) => !used.has(rule))
+      if (idle < 0) return
+      const { match, place } = settings.rules[idle]!
+      const what = match ?? (place.kind === 'axis' ? `axis ${place.axis}` : 'any value')
+      throw new MeshwrightError(
+        'LAYOUT_RULE',
+        `layout.rules[${idle}] (${what}) places no value of ${model.name}, or later rules place all of those`,
+        { hint: 'names of parameters are those of checkpoints; * stands for any characters' },
+      )
     },
   }
 }

@@ -48,6 +48,7 @@ export function stageInfos(plan: ResolvedPlan, model: Model, layouts: StageLayou
       recomputation: plan.recompute,
       weightsTakeParameters: plan.zero === null || plan.zero.gather === 'step',
       holdGathered: layouts?.holdGathered ?? false,
+      kept: local?.kept ?? [],
     }
     const tasks = stageTasks(piece, local ?? differentiatePiece(piece), options)
     return {
@@ -90,7 +91,7 @@ function localDerivatives(
   pieces: readonly StagePiece[],
   actorOf: readonly number[],
   users: ReadonlyMap<string, readonly number[]>,
-  { derive }: StageLayouts,
+  { derive, checkRules }: StageLayouts,
 ): LocalDerivative[] {
   const derivatives = pieces.map(differentiatePiece)
   let terms: ReadonlyMap<string, readonly string[]> = new Map()
@@ -108,7 +109,10 @@ function localDerivatives(
       agree = false
       wanted.set(name, union)
     }
-    if (agree) return found
+    if (agree) {
+      checkRules()
+      return found
+    }
     terms = wanted
   }
 }

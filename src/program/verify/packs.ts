@@ -130,12 +130,12 @@ export function homesOf({ buffers }: Role, stage: number): Homes {
 
 /** Gradients and optimizer states of a stage lie as its parameters do: an update takes the same elements of all. */
 export function checkPackLayouts({ roles }: VerifyContext): Finding[] {
-  return roles.flatMap(({ role, ranks }) =>
-    role.buffers.flatMap((buffer): Finding[] => {
+  return roles.flatMap(({ role, ranks }) => {
+    const packs = role.buffers.filter(({ pack }) => pack !== undefined)
+    const byName = new Map(packs.map((buffer) => [buffer.name, buffer]))
+    return packs.flatMap((buffer): Finding[] => {
       const at = splitPackBuffer(buffer.name)
-      const parameters = role.buffers.find(
-        ({ name, pack }) => pack !== undefined && name === packBuffer(packBases.parameters, at?.home ?? ''),
-      )
+      const parameters = byName.get(packBuffer(packBases.parameters, at?.home ?? ''))
       if (at === undefined || parameters === undefined || buffer.pack === undefined) return []
       const states = buffer.state === true || at.base === packBases.gradients
       if (states && shardKey(buffer) !== shardKey(parameters))
@@ -161,8 +161,8 @@ export function checkPackLayouts({ roles }: VerifyContext): Finding[] {
           places: [],
         },
       ]
-    }),
-  )
+    })
+  })
 }
 
 function shardKey({ shard }: BufferSpec): string {
