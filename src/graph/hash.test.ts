@@ -146,6 +146,7 @@ describe('canonicalHash', () => {
       { ...plain, operation: 'permute', shift: 1 },
       { ...plain, root: 1 },
       { ...plain, occasion: 1 },
+      { ...plain, occasion: 1, chunk: 1 },
       { ...plain, members: 5 },
       { ...plain, axes: ['b', 'a'] },
       { ...plain, axes: ['a,b'] },

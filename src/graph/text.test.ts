@@ -100,14 +100,23 @@ input x activation %0: f32[4:batch, 8:]
 input start scalar %1: i32[]
 %2: f32[4:batch, 2:] = dynamicSlice(%0, %1) dim=1 size=2
 %3: f32[12:batch, 2:] = communicate(%2) operation=allGather reduce=null axes=["", tensor.row] members=3 root=0 shift=0
-%4: f32[12:batch, 2:] = communicate(%3) operation=reduce reduce=mean axes=[context] members=2 root=1 shift=0 occasion=3
+%4: f32[12:batch, 2:] = communicate(%3) operation=reduce reduce=mean axes=[context] members=2 root=1 shift=0 occasion=3 chunk=1
 output y %4
 `
     const graph = parseGraph(text)
     expect(graph.nodes.map(({ attributes }) => attributes)).toEqual([
       { dim: 1, size: 2 },
       { operation: 'allGather', reduce: null, axes: ['', 'tensor.row'], members: 3, root: 0, shift: 0 },
-      { operation: 'reduce', reduce: 'mean', axes: ['context'], members: 2, root: 1, shift: 0, occasion: 3 },
+      {
+        operation: 'reduce',
+        reduce: 'mean',
+        axes: ['context'],
+        members: 2,
+        root: 1,
+        shift: 0,
+        occasion: 3,
+        chunk: 1,
+      },
     ])
     expect(printGraph(graph)).toBe(text)
   })

@@ -175,7 +175,7 @@ describe('the layout of a plan', () => {
     ],
     [
       'tp: 4\ncp: 2\nsequence: 20\nlayout: { sequence: true }',
-      'sequences of 20 tokens do not divide into 8 equal runs: two for each of 2 along context, 4 along tensor (layout.sequence); mesh.context 1 or 5 would work; or sequence 16 or 24 would work',
+      'sequences of 20 tokens do not divide into 16 equal runs: two for each of 2 along context, 4 along tensor (layout.sequence); mesh.context 1 would work; or sequence 16 would work',
     ],
     [
       'tp: 2\ncp: 4\nlayout: ulysses',
@@ -300,5 +300,25 @@ describe('rules of a layout', () => {
   ])('refuse %j', (text, problem) => {
     expect(problems(`sequence: 20\n${rule(text)}`)).toContain(`PLAN_LAYOUT`)
     expect(problems(`sequence: 20\n${rule(text)}`)).toContain(problem)
+  })
+
+  it('refuses chunks that nothing divides into', () => {
+    const batch = 'batch: { samples: 4, microbatches: 4 }'
+    expect(problems(`mesh: { tensor: 4 }\nlayout: { overlap: 5 }\n${batch}`)).toBe(
+      'PLAN_LAYOUT layout.overlap the 24 tokens of a rank do not divide into 5 chunks; layout.overlap 4 or 6 would work',
+    )
+    // One sample, and six tokens of it on a rank.
+    expect(problems(`mesh: { tensor: 4 }\nlayout: { overlap: 4, sequence: true }\n${batch}`)).toBe(
+      'PLAN_LAYOUT layout.overlap neither 1 samples nor 6 tokens of a rank divide into 4 chunks; layout.overlap 3 or 6 would work',
+    )
+    expect(
+      problems(
+        'mesh: { tensor: { row: 2, column: 2 } }\nlayout: { overlap: 2 }\nbatch: { samples: 8, microbatches: 4 }',
+      ),
+    ).toContain('leave layout.overlap out')
+    expect(
+      resolve(`mesh: { tensor: 4 }\nlayout: { overlap: 3, sequence: true }\n${batch}`).layout,
+    ).not.toBeNull()
+    expect(resolve('layout: { overlap: 5 }').layout).toBeNull()
   })
 })

@@ -18,6 +18,7 @@ import {
 } from './layoutChecks.ts'
 import { resolveRules } from './layoutRules.ts'
 import { type ModelShape, modelShape, type PlannedModel } from './modelShape.ts'
+import { checkOverlap } from './overlapCheck.ts'
 import type { Report } from './resolve.ts'
 import { maximumRanks } from './schema.ts'
 import type { PlanDocument } from './types.ts'
@@ -63,6 +64,11 @@ export function resolveLayout(
   if (!isWrong) {
     checkTensor(plan, model, shape, settings.tensor, bad)
     checkContext(plan, { model, shape, settings, sequence }, bad)
+    const { samples, microbatches } = plan.batch
+    for (const count of new Set(replicas)) {
+      const own = samples / microbatches / count
+      if (Number.isInteger(own)) checkOverlap(plan, settings, { samples: own, sequence }, bad)
+    }
   }
   checkExperts(plan, model, shape, bad)
   if (isWrong) return undefined

@@ -1,4 +1,4 @@
-import { leastCommonMultiple, nearestWorking } from '../base/index.ts'
+import { nearestWorking } from '../base/index.ts'
 import type { LayoutSettings, TensorRecipe } from '../layout/index.ts'
 import { type HeadCut, headParts, tensorAxes, tensorSize } from './factorRanks.ts'
 import type { ModelShape, PlannedModel } from './modelShape.ts'
@@ -99,10 +99,14 @@ function sameEdges(tensor: PlanTensor, edge: number): PlanTensor {
   return 'row' in tensor ? { row: edge, column: edge } : { x: edge, y: edge, z: edge }
 }
 
-/** Equal runs of tokens that a sample must divide into. */
-export function sequenceUnit(mesh: PlanMesh, { sequence, zigzag }: LayoutSettings): number {
-  const runs = (zigzag ? 2 : 1) * mesh.context
-  return sequence ? leastCommonMultiple(runs, mesh.context * tensorSize(mesh.tensor)) : runs
+/**
+ * Equal runs of tokens that a sample must divide into. Of the two runs of a zig-zag two ranks along `tensor` take one each; more ranks
+ * take a part of either.
+ */
+export function sequenceUnit({ context, tensor }: PlanMesh, { sequence, zigzag }: LayoutSettings): number {
+  const runs = (zigzag && context > 1 ? 2 : 1) * context
+  const ranks = sequence ? tensorSize(tensor) : 1
+  return runs === 2 * context && ranks === 2 ? runs : runs * ranks
 }
 
 /** Parts of the heads over `tensor`. */

@@ -39,7 +39,7 @@ export interface ScheduledLayoutCase extends LayoutCase {
 const sequence = 24
 const mostRanks = 16
 
-const edges: Readonly<Record<string, unknown>> = {
+const meshes: Readonly<Record<string, unknown>> = {
   '2x2': { row: 2, column: 2 },
   '2x2x2': { x: 2, y: 2, z: 2 },
 }
@@ -82,16 +82,18 @@ export function isLayoutCase(one: LayoutCase): boolean {
   const [expert = 1, expertTensor = 1] = one.experts.split(' ').map(Number)
   const ranks = replicas.reduce((sum, count) => sum + count * context.ranks * tensor.ranks, 0)
   if (ranks > mostRanks) return false
-  if (tensor.sequence && tensor.ranks * context.ranks === mostRanks) return false
+  const runs = context.recipe.endsWith('zig-zag') ? 2 : 1
+  const parts = tensor.sequence ? tensor.ranks : 1
+  if (sequence % (context.ranks * (runs === parts ? parts : runs * parts)) !== 0) return false
   const isMoe = one.model === 'mixtral' || one.model === 'deepseek'
   if (!isMoe && one.experts !== '1 1') return false
   if (tensor.ranks * context.ranks * expert * expertTensor === 1) return false
   if (context.recipe === 'ulysses' && (12 / Number(tensor.form[0])) % context.ranks !== 0) return false
-  const parts = tensor.form.split('x').map(Number).toReversed()
+  const edges = tensor.form.split('x').map(Number).toReversed()
   for (const count of replicas) {
     const all = count * context.ranks * tensor.ranks
     if (all % (expert * expertTensor) !== 0) return false
-    if (!nests([...parts, context.ranks, count], [expertTensor, expert, all / (expert * expertTensor)]))
+    if (!nests([...edges, context.ranks, count], [expertTensor, expert, all / (expert * expertTensor)]))
       return false
   }
   const [first = 1] = replicas
@@ -123,7 +125,7 @@ function modelOf(one: LayoutCase, layers: number): string {
     default:
       return (
         `moe:${sizes},mlp=12,vocab=31,${experts},headDim=2,kvLoraRank=6,qLoraRank=5,ropeHeadDim=2,valueHeadDim=4,capacityFactor=1,` +
-        'denseLayers=1,sharedExperts=1,scoring=sigmoid,routerBias=true,groups=2,groupsPerToken=1,balance=sequence'
+        'denseLayers=1,sharedExperts=2,scoring=sigmoid,routerBias=true,groups=2,groupsPerToken=1,balance=sequence'
       )
   }
 }
@@ -141,7 +143,7 @@ export function layoutPlan(one: ScheduledLayoutCase): Record<string, unknown> {
       pipeline: actors,
       data: replicas,
       context: context.ranks,
-      tensor: edges[tensor.form] ?? tensor.ranks,
+      tensor: meshes[tensor.form] ?? tensor.ranks,
       expert,
       expertTensor,
     },

@@ -71,7 +71,9 @@ describe('a ring over the ranks of a context axis', () => {
       const masked = maskedAttention(graph, { parts: 4, zigzag })
       const model = { graph: masked, inputs, original: graph }
       const { whole } = checkModel(model, axesOf({ context: 4 }), { context: 'gather', zigzag })
-      const [own, all] = [`f64[${batch},2,${sequence / 4},${headDim}]`, `f64[8,2,4,${headDim}]`]
+      // A rank has 4 tokens, in two runs where they are in zig-zag order.
+      const runs = zigzag ? '1,2,2' : '4'
+      const [own, all] = [`f64[${batch},2,${runs},${headDim}]`, `f64[8,2,${runs},${headDim}]`]
       expect(sent(whole)).toEqual({
         [`allGather ${own}`]: 2 * layers,
         [`reduceScatter ${all}`]: 2 * layers,

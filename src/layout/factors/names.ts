@@ -56,7 +56,7 @@ export function nameFactors(
       const name = axes?.[dim] ?? ''
       parts.forEach((_, part) => {
         if (!merged.includes(name))
-          vote(factor, parts.length === 1 ? name : `${name}.${part}`, weightOf(name, parts.length === 1))
+          vote(factor, parts.length === 1 ? name : `${name}.${part}`, weightOf(name, parts.length))
         factor++
       })
     })
@@ -67,8 +67,9 @@ export function nameFactors(
   )
 }
 
-function weightOf(name: string, isAlone: boolean): number {
-  if (!isAlone) return 1e-6
+/** The fewer parts a dim has, the more its name says of each. */
+function weightOf(name: string, parts: number): number {
+  if (parts > 1) return 1e-6 ** parts
   return weak.includes(name) ? 1e-3 : 1
 }
 

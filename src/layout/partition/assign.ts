@@ -246,7 +246,11 @@ function choosePlan(
   wanted: readonly (WantedLayout | undefined)[],
 ): Choice | undefined {
   const mayPass = (id: ValueId, axis: string): boolean =>
-    sole.has(id) || (linear.has(id) && summing.has(axis))
+    sole.has(id) ||
+    (linear.has(id) &&
+      summing.has(axis) &&
+      // What one op reduced is there for the others.
+      versions.layouts(id).every((layout) => axis in layout.partial))
   const reduces = ({ operands }: OpPlan): boolean =>
     operands.every(({ from, to }, at) =>
       Object.keys(from.partial).every((axis) => mayPass(ids[at]!, axis) || !(axis in to.partial)),

@@ -1,5 +1,5 @@
 import type { WantedValue } from '../partition/types.ts'
-import type { Cuts } from './dims.ts'
+import { type Cuts, hasAxis } from './dims.ts'
 import type { FactoredAxes, LayoutSettings } from './settings.ts'
 
 /** Axes over which the heads are cut of what attention takes: kv heads, and the query heads of each of them. */
@@ -19,13 +19,14 @@ export function headCuts({ kv, group }: HeadAxes): Cuts {
  * Undefined for every other value, and for the other ways to share a context, which say nothing of attention's operands.
  */
 export function attentionCuts(
-  { madeBy, usedBy = [], type }: WantedValue,
+  value: WantedValue,
   heads: HeadAxes,
   cuts: Cuts,
   { context }: LayoutSettings,
   { parts }: FactoredAxes,
 ): Cuts | undefined {
-  if (context !== 'ulysses' || type.axes?.includes('headDim') !== true) return undefined
+  const { madeBy, usedBy = [] } = value
+  if (context !== 'ulysses' || !hasAxis(value, 'headDim')) return undefined
   const kv = [...heads.kv, ...(parts['context.kv'] ?? parts['context'] ?? [])]
   const group = [...heads.group, ...(parts['context.group'] ?? [])]
   const batch = cuts['batch'] ?? []

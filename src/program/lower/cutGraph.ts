@@ -45,6 +45,8 @@ export interface CutCollective {
   readonly axes: readonly string[]
   readonly root: number | undefined
   readonly shift: number | undefined
+  /** Of one that is done in chunks. */
+  readonly chunk: number | undefined
   readonly parts: readonly { readonly source: CutPlace; readonly result: CutPlace }[]
 }
 
@@ -209,7 +211,7 @@ class Cut {
   }
 
   private collective(node: Communicate): CutCollective {
-    const { operation, reduce, axes, root, shift } = node.attributes
+    const { operation, reduce, axes, root, shift, chunk } = node.attributes
     return {
       kind: 'collective',
       operation,
@@ -217,6 +219,7 @@ class Cut {
       axes,
       root: operation === 'broadcast' || operation === 'reduce' ? root : undefined,
       shift: operation === 'permute' ? shift : undefined,
+      chunk,
       parts: [{ source: this.source(node), result: this.held.get(node.outputs[0]!)!.place }],
     }
   }
@@ -234,13 +237,16 @@ class Cut {
     return { kind: 'crossing', name }
   }
 
-  /** A value that one sum is made of, and nothing else reads, is terms of that sum and of what its result is terms of. */
+  /** A value that one sum is made of, and no other piece reads, is terms of that sum and of what its result is terms of. */
   private noteTerms(node: Communicate): void {
-    const { root } = this.flow
+    const { root, maker } = this.flow
     const value = root[node.inputs[0]!]!
     const place = this.held.get(value)?.place
     const result = this.held.get(node.outputs[0]!)!.place
-    const isSole = this.sources.get(value)!.length === 1 && !this.users.has(value)
+    const made = this.placement.pieceOf.get(maker[value]!)
+    const isSole =
+      this.sources.get(value)!.length === 1 &&
+      [...(this.users.get(value) ?? [])].every((piece) => piece === made)
     if (node.attributes.reduce !== 'sum' || place?.kind !== 'crossing' || !isSole) return
     const after =
       result.kind === 'crossing' ? this.crossings.get(result.name)!.terms : this.outside.sumsOf(result.name)
@@ -273,9 +279,9 @@ class Cut {
     const given = (value: ValueId): GraphInput | undefined => {
       const input = this.inputs.get(value)
       if (input !== undefined || !this.isReadIn(value, piece)) return input
+      // What the phase makes itself, be it a cotangent: those that are inputs come from a later stage.
       const { name } = this.held.get(value)!.place
-      const kind = name.startsWith('d.') ? 'cotangent' : 'activation'
-      return { name, kind: isFloat(this.type(value).dtype) ? kind : 'data', value }
+      return { name, kind: isFloat(this.type(value).dtype) ? 'activation' : 'data', value }
     }
     return pieceGraph(this.flow, given, outputs)
   }
@@ -291,8 +297,8 @@ function fits({ attributes: { operation, members } }: Communicate, { shape }: Te
 function joined(collectives: readonly CutCollective[]): CutCollective[] {
   const byKind = new Map<string, CutCollective>()
   for (const one of collectives) {
-    const { operation, reduce, axes, root, shift, parts } = one
-    const key = JSON.stringify([operation, reduce, axes, root, shift])
+    const { operation, reduce, axes, root, shift, chunk, parts } = one
+    const key = JSON.stringify([operation, reduce, axes, root, shift, chunk])
     const known = byKind.get(key)
     byKind.set(key, known === undefined ? one : { ...known, parts: [...known.parts, ...parts] })
   }

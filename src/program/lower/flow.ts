@@ -5,6 +5,7 @@ import {
   repeatedValues,
   type ValueId,
 } from '../../graph/index.ts'
+import { ChunkLevels } from './chunkLevels.ts'
 
 export type Communicate = Extract<Node, { op: 'communicate' }>
 
@@ -20,7 +21,10 @@ export interface Flow {
   readonly root: readonly ValueId[]
   /** Made again wherever it is needed: see `repeatedValues`. */
   readonly free: ReadonlySet<ValueId>
-  /** By value: how many communications at most lie before it, one after the other. */
+  /**
+   * By value: how many communications at most lie before it, one after the other; more where chunks take turns
+   * (`ChunkLevels`).
+   */
   readonly level: readonly number[]
   /** Nodes that belong in one piece each: none that reshape, communicate or make what is free. In order. */
   readonly placed: readonly Node[]
@@ -29,6 +33,7 @@ export interface Flow {
   readonly order: ReadonlyMap<Node, number>
   /** Levels from 0 up to this one. */
   readonly lastLevel: number
+  readonly chunkLevels: ChunkLevels
 }
 
 export function flowOf(graph: Graph): Flow {
@@ -39,12 +44,14 @@ export function flowOf(graph: Graph): Flow {
   const level = new Array<number>(count).fill(0)
   const placed: Node[] = []
   const communications: Communicate[] = []
+  const chunkLevels = new ChunkLevels(graph)
   for (const node of graph.nodes) {
     const [first] = node.inputs
     const before = node.inputs.reduce((most, input) => Math.max(most, level[input]!), 0)
+    const own = chunkLevels.atLeast(node, node.op === 'communicate' ? before + 1 : before)
     for (const output of node.outputs) {
       maker[output] = node
-      level[output] = node.op === 'communicate' ? before + 1 : before
+      level[output] = own
     }
     if (node.op === 'communicate') communications.push(node)
     else if (node.outputs.every((output) => free.has(output))) continue
@@ -53,7 +60,7 @@ export function flowOf(graph: Graph): Flow {
   }
   const lastLevel = level.reduce((most, own) => Math.max(most, own), 0)
   const order = new Map(graph.nodes.map((node, index) => [node, index]))
-  return { graph, maker, root, free, level, placed, communications, order, lastLevel }
+  return { graph, maker, root, free, level, placed, communications, order, lastLevel, chunkLevels }
 }
 
 export function communicates(graph: Graph): boolean {

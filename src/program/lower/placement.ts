@@ -50,6 +50,7 @@ export function placeNodes(flow: Flow, marks: OutputMarks): Placement {
     }
   }
   postpone(flow, marks, pieceOf, issued)
+  behindChunks(flow, pieceOf, issued)
   return { pieceOf, issued }
 }
 
@@ -164,7 +165,7 @@ function postpone(
     if (first === Infinity) continue
     if (node.op === 'communicate') {
       // With what the piece before the first user makes for it.
-      issued.set(node, Math.max(issued.get(node)!, 2 * Math.floor(first / 2) - 2))
+      issued.set(node, Math.max(issued.get(node)!, 2 * Math.floor(first / 2) - 2 - ahead(node)))
       continue
     }
     const own = pieceOf.get(node)
@@ -177,6 +178,33 @@ function postpone(
     if (sum(rootsOf(flow, node).map((value) => added(value, node))) <= sum(saved.map(bytes)))
       pieceOf.set(node, first)
   }
+}
+
+/** Moves what runs during the first of several chunks to the last, as the others are hidden by each other. */
+function behindChunks(
+  flow: Flow,
+  pieceOf: Map<Node, number>,
+  issued: ReadonlyMap<Communicate, number>,
+): void {
+  const { placed, communications, chunkLevels } = flow
+  const users = new Map<ValueId, Node[]>()
+  for (const node of [...placed, ...communications])
+    for (const input of rootsOf(flow, node)) users.set(input, [...(users.get(input) ?? []), node])
+  for (const node of placed.toReversed()) {
+    const own = pieceOf.get(node)!
+    if (own % 2 === 0) continue
+    const uses = node.outputs.flatMap((output) => users.get(output) ?? [])
+    const pieces = uses.map((user) => pieceOf.get(user) ?? issued.get(user as Communicate)!)
+    const last = 2 * chunkLevels.last((own - 1) / 2) + 1
+    pieceOf.set(node, Math.max(own, Math.min(last, ...pieces)))
+  }
+}
+
+/** How many pieces sooner a chunk is issued: while the one before it is used, or as soon as its product is made. */
+function ahead({ attributes: { operation, chunk } }: Communicate): number {
+  if (chunk === undefined) return 0
+  if (operation !== 'allGather') return Infinity
+  return chunk === 0 ? 0 : 2
 }
 
 function rootsOf({ root }: Flow, node: Node): ValueId[] {

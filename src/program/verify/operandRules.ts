@@ -174,7 +174,10 @@ class CrossingNames {
     this.stage = stage
     const sent = [
       ...graph.outputs.map(({ name }) => crossingOf(name)),
-      ...graph.inputs.map(({ name }) => crossingOf(cotangentOf(name) ?? '')),
+      // What the action has made itself, and reads again, is no cotangent of what it sent.
+      ...graph.inputs.map(({ name, kind }) =>
+        kind === 'cotangent' ? crossingOf(cotangentOf(name) ?? '') : undefined,
+      ),
     ].flatMap((value) => (value === undefined ? [] : [value.stage]))
     this.origins = sent.length > 0 ? [...new Set(sent)] : [...stages]
     const received = [
