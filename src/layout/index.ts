@@ -44,7 +44,6 @@ export type {
   LocalGraph,
   PlacedType,
   RankScalar,
-  WantedLayout,
   WantedValue,
   Wants,
 } from './partition/types.ts'
@@ -78,6 +77,7 @@ export { type DecomposedName, decompose, decomposeNodes } from './rules/decompos
 export { layoutRuleOf, layoutRules } from './rules/index.ts'
 export { addLocalOp, mergedShape, type StartValue } from './rules/local.ts'
 export type { LayoutRule, LayoutRules, OpSignature, TermRule } from './rules/notation.ts'
+export type { WantedLayout } from './rules/target.ts'
 export { type Step, type StepKind, sentElements, stepElements } from './steps.ts'
 export { parseLayout, printLayout } from './text.ts'
 export { type Crossing, type Located, redistributeAcross, type Transfer } from './transfers.ts'

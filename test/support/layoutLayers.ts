@@ -57,7 +57,7 @@ function ids(builder: GraphBuilder, name: string, { batch, sequence }: LayerSize
 }
 
 /** What models are made of, each as a graph from a stream (or tokens) to `y` or `loss`. */
-export const layers: Readonly<Record<string, Build>> = {
+export const modelLayers: Readonly<Record<string, Build>> = {
   'linear, stored as taken and given': (builder, sizes) => {
     const { hidden, mlp } = sizes
     const x = flattenTokens(builder, stream(builder, sizes))

@@ -106,7 +106,22 @@ export function checkModel(
   )
   if (Math.abs(run.sentBytes - local.wireBytes) > 1e-6)
     throw new Error(`${run.sentBytes} bytes were sent, ${local.wireBytes} said before`)
+  checkTerms(local.joint)
   return { local, whole, derivative }
+}
+
+/** Throws where terms that a collective adds up are read by something else, which would take them for the value. */
+function checkTerms({ nodes, outputs }: Graph): void {
+  const uses = new Map<number, number>()
+  const use = (value: number): void => {
+    uses.set(value, (uses.get(value) ?? 0) + 1)
+  }
+  for (const { inputs } of nodes) inputs.forEach(use)
+  for (const { value } of outputs) use(value)
+  for (const { op, attributes, inputs } of nodes) {
+    if (op !== 'communicate' || attributes.reduce === null || uses.get(inputs[0]!) === 1) continue
+    throw new Error(`%${inputs[0]} is added up over ${attributes.axes}, and read as it is too`)
+  }
 }
 
 /** Of the largest value that a rank makes or takes. */

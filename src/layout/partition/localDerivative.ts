@@ -9,6 +9,7 @@ import { makeLayout, sameLayout } from '../layout.ts'
 import { axesSize } from '../mesh.ts'
 import { redistribute } from '../redistribute.ts'
 import { idsOr, ownIds } from '../rules/products.ts'
+import type { WantedLayout } from '../rules/target.ts'
 import type { Layout, Mesh } from '../types.ts'
 import type { OutputWants } from './assign.ts'
 import { addStep } from './communication.ts'
@@ -16,7 +17,7 @@ import { withDenseRows } from './denseRows.ts'
 import { localGraph } from './localGraph.ts'
 import { overlapChunks } from './overlapChunks.ts'
 import { RankScalars } from './rankScalars.ts'
-import type { LocalGraph, PlacedType, RankScalar, WantedLayout, Wants } from './types.ts'
+import type { LocalGraph, PlacedType, RankScalar, Wants } from './types.ts'
 
 /** Forward and backward of a stage as every rank of a mesh runs them. */
 export interface LocalDerivative extends StageDerivative {

@@ -2,6 +2,7 @@ import type { Graph, InputKind, OpName, TensorType } from '../../graph/index.ts'
 import type { Redistribution } from '../redistribute.ts'
 import type { Assignment } from '../rules/assignment.ts'
 import type { CuttableOp } from '../rules/cuttable.ts'
+import type { WantedLayout } from '../rules/target.ts'
 import type { Layout } from '../types.ts'
 import type { Panels } from './panels.ts'
 
@@ -19,14 +20,6 @@ export interface WantedValue {
   /** Of a result: the op that makes it, and those that use it. */
   readonly madeBy?: OpName
   readonly usedBy?: readonly OpName[]
-}
-
-/** How a value is wanted. */
-export interface WantedLayout extends Layout {
-  /** Terms, along axes that the layout does not name, may stay terms. */
-  readonly keepsTerms?: true
-  /** Where the backward takes it, it is held so, not made again. */
-  readonly keep?: true
 }
 
 /**

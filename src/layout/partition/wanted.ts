@@ -5,8 +5,9 @@ import type { FactoredGraph } from '../factors/factorGraph.ts'
 import { makeLayout, shardingAxes } from '../layout.ts'
 import { canCut } from '../rules/assignment.ts'
 import type { CuttableOp } from '../rules/cuttable.ts'
+import type { WantedLayout } from '../rules/target.ts'
 import type { Layout, Mesh } from '../types.ts'
-import type { WantedLayout, WantedValue, Wants } from './types.ts'
+import type { WantedValue, Wants } from './types.ts'
 
 /** The wants, which say of a layout that does not fit, or is not even, whose it is. */
 export function checkedWants(wants: Wants, mesh: Mesh): Wants {
@@ -31,15 +32,6 @@ export function checkedWants(wants: Wants, mesh: Mesh): Wants {
     return layout
   }
   return wants.products === undefined ? checked : Object.assign(checked, { products: wants.products })
-}
-
-/** The layout that a value made as `made` is to be in: with the terms that it has where the want lets them be. */
-export function targetOf(wanted: WantedLayout, made: Layout): Layout {
-  const { dims, partial, varying } = wanted
-  if (wanted.keepsTerms !== true) return makeLayout(dims, { partial, varying })
-  const used = [...dims.flat(), ...varying]
-  const kept = Object.entries(made.partial).filter(([axis]) => !used.includes(axis))
-  return makeLayout(dims, { partial: { ...Object.fromEntries(kept), ...partial }, varying })
 }
 
 /**

@@ -1,11 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { checkLayer, type LayerSizes, layers, trafficOf } from '../../../test/support/layoutLayers.ts'
+import { checkLayer, type LayerSizes, modelLayers, trafficOf } from '../../../test/support/layoutLayers.ts'
 import { axesOf, checkModel, largestElements } from '../../../test/support/layoutModels.ts'
 import { smallModel } from '../../../test/support/smallModels.ts'
 import { elementCount } from '../../graph/index.ts'
 
 const cube = { tensor: 'cube' } as const
-const layerCount = 2
 
 function axesOfCube(edge: number) {
   if (edge === 1) return axesOf({}, { 'tensor.x': [], 'tensor.y': [], 'tensor.z': [] })
@@ -24,17 +23,17 @@ function sizesOf(edge: number): LayerSizes {
   }
 }
 
-function modelOf(family: 'gpt' | 'llama', edge: number) {
+function modelOf(family: 'gpt' | 'llama', edge: number, layers = 1) {
   const { batch, sequence, heads, hidden, mlp, vocab } = sizesOf(edge)
   const [width, kvHeads] = family === 'llama' ? [hidden * 2, `kvHeads=${heads},`] : [hidden, '']
-  const name = `${family}:layers=${layerCount},context=${sequence},hidden=${width},heads=${heads},${kvHeads}mlp=${mlp},vocab=${vocab}`
+  const name = `${family}:layers=${layers},context=${sequence},hidden=${width},heads=${heads},${kvHeads}mlp=${mlp},vocab=${vocab}`
   return { ...smallModel(name, batch, sequence), hidden: width }
 }
 
 describe('layers over a cube of ranks', () => {
-  const cases = [1, 2, 3].flatMap((edge) => Object.keys(layers).map((name) => [edge, name] as const))
+  const cases = [1, 2, 3].flatMap((edge) => Object.keys(modelLayers).map((name) => [edge, name] as const))
   it.each(cases)('of edge %i: %s', (edge, name) => {
-    const whole = checkLayer(layers[name]!, sizesOf(edge), axesOfCube(edge), cube)
+    const whole = checkLayer(modelLayers[name]!, sizesOf(edge), axesOfCube(edge), cube)
     if (edge === 1) expect(whole.wireBytes).toBe(0)
   })
 })
@@ -71,7 +70,7 @@ describe('models over a cube of ranks', () => {
 
   it.each([2, 3])('move 2 (q - 1) / q³ (M K + K N + M N) a rank and linear on edge %i', (edge) => {
     const { batch, sequence, mlp } = sizesOf(edge)
-    const { hidden, ...model } = modelOf('gpt', edge)
+    const { hidden, ...model } = modelOf('gpt', edge, 2)
     const { whole } = checkModel(model, axesOfCube(edge), cube)
     const tokens = batch * sequence
     const linears = [

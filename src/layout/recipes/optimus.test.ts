@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { checkLayer, type LayerSizes, layers, trafficOf } from '../../../test/support/layoutLayers.ts'
+import { checkLayer, type LayerSizes, modelLayers, trafficOf } from '../../../test/support/layoutLayers.ts'
 import {
   axesOf,
   checkModel,
@@ -12,7 +12,6 @@ import { elementCount, interpretGraph, makeTensor, splitStages, stageTasks } fro
 import { layoutForm, layoutWants, localDerivative } from '../index.ts'
 
 const optimus = { tensor: 'optimus' } as const
-const layerCount = 2
 
 function square(edge: number) {
   if (edge === 1) return axesOf({}, { 'tensor.row': [], 'tensor.column': [] })
@@ -31,17 +30,17 @@ function sizesOf(edge: number) {
   }
 }
 
-function modelOf(family: 'gpt' | 'llama', edge: number, changes: Partial<LayerSizes> = {}) {
+function modelOf(family: 'gpt' | 'llama', edge: number, changes: Partial<LayerSizes> = {}, layers = 1) {
   const { batch, sequence, heads, hidden, mlp, vocab } = { ...sizesOf(edge), ...changes }
   const kvHeads = family === 'llama' ? `kvHeads=${edge},` : ''
-  const name = `${family}:layers=${layerCount},context=${sequence},hidden=${hidden},heads=${heads},${kvHeads}mlp=${mlp},vocab=${vocab}`
+  const name = `${family}:layers=${layers},context=${sequence},hidden=${hidden},heads=${heads},${kvHeads}mlp=${mlp},vocab=${vocab}`
   return smallModel(name, batch, sequence)
 }
 
 describe('layers over a square of ranks', () => {
-  const cases = [1, 2, 3].flatMap((edge) => Object.keys(layers).map((name) => [edge, name] as const))
+  const cases = [1, 2, 3].flatMap((edge) => Object.keys(modelLayers).map((name) => [edge, name] as const))
   it.each(cases)('of edge %i: %s', (edge, name) => {
-    const whole = checkLayer(layers[name]!, sizesOf(edge), square(edge), optimus)
+    const whole = checkLayer(modelLayers[name]!, sizesOf(edge), square(edge), optimus)
     if (edge === 1) expect(whole.wireBytes).toBe(0)
   })
 })
@@ -109,7 +108,8 @@ describe('models over a square of ranks', () => {
 
   it('hold no panels from forward to backward', () => {
     const edge = 3
-    const { graph } = modelOf('gpt', edge)
+    const layers = 2
+    const { graph } = modelOf('gpt', edge, {}, layers)
     const derivative = wholeDerivative(graph)
     const axes = square(edge)
     const wants = layoutWants({ ...plainSettings, ...optimus }, axes, derivative.joint)
@@ -124,7 +124,7 @@ describe('models over a square of ranks', () => {
         op === 'communicate' && (attributes as { readonly operation: string }).operation === 'broadcast',
     )
     // Two operands of four linears a layer, the table for the look-up and for the logits.
-    expect(broadcasts.length).toBe(edge * (layerCount * 8 + 2))
+    expect(broadcasts.length).toBe(edge * (layers * 8 + 2))
     const passed = new Set(broadcasts.flatMap(({ outputs }) => outputs))
     const held = F.outputs.filter(({ name }) => residuals.includes(name))
     expect(held.length).toBeGreaterThan(0)
@@ -146,8 +146,12 @@ describe('models over a square of ranks', () => {
     })
   })
 
-  it('cut experts along their own axes, and all else over the square', () => {
+  it('cut experts along axes of their own, which may be those of the square', () => {
     const name = 'moe:layers=1,context=6,hidden=16,heads=4,kvHeads=2,mlp=20,vocab=14,experts=4,expertMlp=6'
-    checkModel(smallModel(name, 2, 6), square(2), optimus)
+    const axes = axesOf(
+      { 'tensor.row': 2, 'tensor.column': 2 },
+      { expertData: ['tensor.row'], expert: [], expertTensor: ['tensor.column'] },
+    )
+    checkModel(smallModel(name, 2, 6), axes, optimus)
   })
 })

@@ -1,6 +1,7 @@
 import type { Graph } from '../../graph/index.ts'
 import { makeLayout } from '../layout.ts'
-import type { ProductStyle, WantedLayout, WantedValue, Wants } from '../partition/types.ts'
+import type { ProductStyle, WantedValue, Wants } from '../partition/types.ts'
+import type { WantedLayout } from '../rules/target.ts'
 import type { Layout, Mesh } from '../types.ts'
 import { attentionCuts, type HeadAxes } from './context.ts'
 import { type Cuts, cutDims, hasAxis } from './dims.ts'

@@ -1,13 +1,13 @@
 import type { TensorType } from '../../graph/index.ts'
 import { axesSize } from '../mesh.ts'
-import type { WantedLayout } from '../partition/types.ts'
-import { targetOf } from '../partition/wanted.ts'
 import { type Redistribution, redistribute } from '../redistribute.ts'
 import { printLayout } from '../text.ts'
 import type { Layout, Mesh } from '../types.ts'
 import { type Assignment, inputLayouts, outputLayouts } from './assignment.ts'
 import type { CuttableOp } from './cuttable.ts'
 import { assignmentsFor } from './enumerate.ts'
+import type { WantedLayout } from './target.ts'
+import { targetOf } from './target.ts'
 
 /** One way to compute an op on a mesh, from operands as they lie. */
 export interface OpPlan {

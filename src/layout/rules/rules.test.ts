@@ -23,7 +23,7 @@ describe('layout rules', () => {
         cuts += outputLayouts(node.signature, assignment).filter(
           ({ dims, partial }) => dims.flat().length + Object.keys(partial).length > 0,
         ).length
-        const operands = opCase.inputs.map(({ data, type }, input) =>
+        const operands = opCase.inputs.map(({ data }, input) =>
           spread(data, node.inputs[input]!.shape, mesh, layouts[input]!, () => numbers.integer(-9, 9)),
         )
         const outputs = ruleOf(op).infer(types, opCase.attributes)
