@@ -1,12 +1,6 @@
 import { cpus } from 'node:os'
 import type { Case, Part, Shape } from './types.ts'
 
-/**
- * False until plans take `mesh: {tensor}`: our side of (d) then runs a pipeline of as many ranks, which is the same
- * mathematics, and (d) is only measured when asked for.
- */
-const tensorPlans: boolean = true
-
 /** Every matrix product of the model forward and backward, in operations: 6 for each parameter used and token. */
 export function stepOperations(shape: Shape): number {
   const { family, layers, hidden, heads, kvHeads, mlp, vocab, sequence, samples } = shape
@@ -90,9 +84,7 @@ const quickCases: readonly Case[] = [
 
 export function chooseCases(options: { readonly quick: boolean; readonly only?: Part }): readonly Case[] {
   const cases = options.quick ? quickCases : allCases
-  return cases.filter(({ part }) =>
-    options.only === undefined ? tensorPlans || part !== 'd' : part === options.only,
-  )
+  return cases.filter(({ part }) => options.only === undefined || part === options.only)
 }
 
 export function caseName({ part, shape, ranks, microbatches, sequenceParallel }: Case): string {
@@ -120,11 +112,11 @@ export function planText({ part, shape, ranks, microbatches, sequenceParallel }:
     meshwright: 1,
     model: modelName(shape),
     mesh: {
-      pipeline: part === 'c' || (part === 'd' && !tensorPlans) ? ranks : 1,
+      pipeline: part === 'c' ? ranks : 1,
       data: part === 'b' ? ranks : 1,
-      ...(part === 'd' && tensorPlans ? { tensor: ranks } : {}),
+      ...(part === 'd' ? { tensor: ranks } : {}),
     },
-    ...(part === 'd' && tensorPlans && ranks > 1
+    ...(part === 'd' && ranks > 1
       ? { layout: { tensor: 'megatron', sequence: sequenceParallel, vocabulary: true } }
       : {}),
     schedule: '1f1b',

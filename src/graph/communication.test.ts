@@ -97,4 +97,35 @@ describe('tasks of a rank that communicates', () => {
     for (const [name, { data }] of both)
       expect([...data]).toEqual([...(backward.get(name) ?? forward.get(name))!.data])
   })
+
+  it('add up what only gradients need of the cotangents before the halves of the backward part', () => {
+    const builder = new GraphBuilder()
+    const one = (...args: Parameters<GraphBuilder['one']>): ValueId => builder.one(...args)
+    const x0 = builder.input('x0', 'activation', matrix)
+    const w = builder.input('w', 'parameter', matrix)
+    const cotangent = builder.input('d.x1', 'cotangent', matrix)
+    const y = one('exp', [one('matmul', [x0, w], product)], {})
+    // Terms, of which the gradient takes the sum and the cotangent of x0 something else.
+    const terms = one('matmul', [cotangent, y], product)
+    const sum = one('communicate', [one('reshape', [terms], { shape: [2, 2] })], among('allReduce'))
+    builder.output('x1', y)
+    builder.output('d.x0', one('exp', [terms], {}))
+    builder.output('g.w', one('matmul', [x0, sum], { ...product, transposeA: true }))
+    const joint = builder.build()
+    const pick = (name: string): GraphOutput[] => joint.outputs.filter((output) => output.name === name)
+    const { I, W, exported } = stageTasks(
+      { stage: 1, sends: [{ name: 'x1', to: [2] }], receives: [{ name: 'x0', from: 0 }] },
+      {
+        joint,
+        forwardOutputs: pick('x1'),
+        cotangentOutputs: pick('d.x0'),
+        gradientOutputs: pick('g.w'),
+        standIns: [],
+        gradients: [{ kind: 'dense', parameter: 'w', output: 'g.w' }],
+      },
+    )
+    const sums = ({ nodes }: Graph): number => nodes.filter(({ op }) => op === 'communicate').length
+    expect([I, W].map(sums)).toEqual([1, 0])
+    expect(exported).toHaveLength(1)
+  })
 })

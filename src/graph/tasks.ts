@@ -176,9 +176,12 @@ function splitBackward(
   const B = sliceGraph(backward, backward.inputs, [...cotangents, ...gradients])
 
   const seeds = cotangents.length > 0 ? cotangents : find(derivative.standIns)
-  const early = nodesBehind(
+  const early = withSums(
     backward,
-    seeds.map((output) => output.value),
+    nodesBehind(
+      backward,
+      seeds.map((output) => output.value),
+    ),
   )
   const gradientValues = gradients.map((output) => output.value)
   const late = [...nodesBehind(backward, gradientValues)].filter((node) => !early.has(node))
@@ -238,6 +241,26 @@ function followedBy(first: Graph, kept: readonly string[], second: Graph): Graph
     ...second.outputs.map((output): GraphOutput => ({ ...output, value: idOf(output.value) })),
   ]
   return prune({ values, inputs, nodes: [...first.nodes, ...nodes], outputs, blocks: first.blocks }, false)
+}
+
+/**
+ * The nodes, and sums over ranks of what they make, though only others need them: terms of a sum do not go from task to
+ * task, where nothing says of what they are terms.
+ */
+function withSums(graph: Graph, nodes: ReadonlySet<Node>): ReadonlySet<Node> {
+  const makers = new Map(graph.nodes.flatMap((node) => node.outputs.map((output) => [output, node] as const)))
+  const all = new Set(nodes)
+  for (const node of graph.nodes) {
+    if (node.op !== 'communicate' || node.attributes.reduce === null || all.has(node)) continue
+    const chain: Node[] = [node]
+    let maker = makers.get(node.inputs[0]!)
+    while (maker !== undefined && !all.has(maker) && recomputeClass(graph, maker) === 'movement') {
+      chain.push(maker)
+      maker = makers.get(maker.inputs[0]!)
+    }
+    if (maker !== undefined && nodes.has(maker)) for (const own of chain) all.add(own)
+  }
+  return all
 }
 
 /** Held values as inputs of the later task: under the name by which the earlier task gives them anyway, or a new one. */

@@ -187,25 +187,30 @@ export function layoutFactors(full: boolean): Factors<LayoutCase> {
   return {
     model: ['gpt', 'llama', 'mixtral', 'deepseek'],
     tensor: [
-      '1',
-      '2',
-      '2 sequence',
-      '3',
-      '4',
-      '4 sequence',
-      '2x2',
-      '2x2x2',
-      ...(full ? (['3 sequence', '2x2x2 gathered'] as const) : []),
+      ...(['1', '2', '3', '4 sequence', '2x2', '2x2x2'] as const),
+      ...(full ? (['2 sequence', '3 sequence', '4', '2x2x2 gathered'] as const) : []),
     ],
     context: [
-      ...(['none', 'ring 2', 'zig-zag 2', 'zig-zag 3', 'zig-zag 4', 'gather 3', 'ulysses 2'] as const),
+      ...(['none', 'ring 2', 'zig-zag 3', 'gather 3', 'ulysses 2'] as const),
       ...(full
-        ? (['ring 3', 'ring 4', 'gather zig-zag 2', 'gather 4', 'ulysses 3', 'ulysses 4'] as const)
+        ? ([
+            'zig-zag 2',
+            'zig-zag 4',
+            'ring 3',
+            'ring 4',
+            'gather zig-zag 2',
+            'gather 4',
+            'ulysses 3',
+            'ulysses 4',
+          ] as const)
         : []),
     ],
-    experts: full ? ['1 1', '1 2', '2 1', '2 2', '4 1', '4 2'] : ['1 1', '1 2', '2 1', '2 2', '4 1'],
+    experts: full ? ['1 1', '1 2', '2 1', '2 2', '4 1', '4 2'] : ['1 1', '2 1', '2 2', '4 1'],
     replicas: ['1', '2', '4', '1 1', '2 2', '2 1', ...(full ? (['4 4'] as const) : [])],
-    zero: ['0', '1', '2', '3', '{"stage":2,"shards":2}', '{"stage":3,"shards":2,"replicas":"sharded"}'],
+    zero: [
+      ...['0', '1', '3', '{"stage":3,"shards":2,"replicas":"sharded"}'],
+      ...(full ? ['2', '{"stage":2,"shards":2}'] : []),
+    ],
     recompute: ['none', 'attention', 'full'],
   }
 }
@@ -221,8 +226,16 @@ export function scheduled(
     const able = names.filter((name) => canSchedule(name, actors))
     const schedule = able.toSorted((a, b) => uses.get(a)! - uses.get(b)!)[0]!
     uses.set(schedule, uses.get(schedule)! + 1)
-    return { ...one, schedule, overlap: index % 3 === 1 ? 2 : 1 }
+    return { ...one, schedule, overlap: index % 3 === 1 && mayOverlap(one) ? 2 : 1 }
   })
+}
+
+/** Panels are cut as they are; of a cut stream each rank must have an even number of tokens. */
+function mayOverlap(one: LayoutCase): boolean {
+  const [tensor, context] = [tensorOf(one), contextOf(one)]
+  if (tensor.ranks === 1 || tensor.form === '2x2') return false
+  const runs = context.recipe.endsWith('zig-zag') ? 2 : 1
+  return !tensor.sequence || (sequence / tensor.ranks / context.ranks / runs) % 2 === 0
 }
 
 function canSchedule(name: string, actors: number): boolean {

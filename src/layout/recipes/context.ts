@@ -26,11 +26,18 @@ export function attentionCuts(
   { parts }: FactoredAxes,
 ): Cuts | undefined {
   const { madeBy, usedBy = [] } = value
-  if (context !== 'ulysses' || !hasAxis(value, 'headDim')) return undefined
+  const isWide = hasAxis(value, 'headDim')
+  if (context !== 'ulysses' || !(isWide || isOfPairs(value))) return undefined
   const kv = [...heads.kv, ...(parts['context.kv'] ?? parts['context'] ?? [])]
   const group = [...heads.group, ...(parts['context.group'] ?? [])]
   const batch = cuts['batch'] ?? []
-  if (usedBy.includes('attention')) return { ...headCuts({ kv, group }), batch }
+  if (usedBy.includes('attention') || !isWide) return { ...headCuts({ kv, group }), batch }
   if (madeBy !== 'attention') return undefined
   return { ...headCuts(heads), batch, sequence: parts['context'] ?? [] }
+}
+
+/** A number for each query and key of each head, as the backward has them: [batch, heads, queries, keys]. */
+function isOfPairs(value: WantedValue): boolean {
+  const isOfHeads = hasAxis(value, 'heads') || hasAxis(value, 'kvHeads')
+  return value.madeBy === 'matmul' && value.factors.length === 4 && isOfHeads && hasAxis(value, 'sequence')
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { collectives } from '../../../test/support/layoutGraph.ts'
+import { checkLayer, modelLayers } from '../../../test/support/layoutLayers.ts'
 import {
   axesOf,
   checkModel,
@@ -30,6 +31,24 @@ function countsOf(whole: LocalGraph): Record<string, number> {
   }
   return counts
 }
+
+describe('layers over a tensor axis', () => {
+  const cases = [2, 3].flatMap((ranks) =>
+    [false, true].flatMap((cut) => Object.keys(modelLayers).map((name) => [ranks, cut, name] as const)),
+  )
+  it.each(cases)('of %i ranks, stream cut: %s: %s', (ranks, cut, name) => {
+    // All sizes differ, so that exchanged dims are seen.
+    const sizes = {
+      batch: 2,
+      sequence: 5 * ranks,
+      heads: 2 * ranks,
+      hidden: 8 * ranks,
+      mlp: 3 * ranks,
+      vocab: 7 * ranks,
+    }
+    checkLayer(modelLayers[name]!, sizes, axesOf({ tensor: ranks }), { tensor: 'megatron', sequence: cut })
+  })
+})
 
 describe('models over a tensor axis as Megatron-LM has it', () => {
   const megatron = { tensor: 'megatron' } as const

@@ -13,6 +13,7 @@ import {
 } from '../../layout/index.ts'
 import type { Model } from '../../models/index.ts'
 import type { ResolvedPlan } from '../../plan/index.ts'
+import { isReplicaAxis } from '../mesh.ts'
 
 /** How the ranks of each actor share the work of a replica. */
 export interface StageLayouts {
@@ -54,14 +55,25 @@ export function stageLayouts(
     },
     derive: (derivative, actor, terms) => {
       const axes = within[actor]!
+      // Samples are cut over data: gradients are terms along it, also those that are zeros.
+      const samples = axes.mesh.axes.flatMap(({ name }) => (isReplicaAxis(name) ? [name] : []))
+      const required = new Map(
+        derivative.gradients.map(({ parameter }) => [
+          parameter,
+          [...new Set([...(terms.get(parameter) ?? []), ...samples])],
+        ]),
+      )
       // Rules of the plan may tell equal stages apart by name.
-      const own = derivative.gradients.map(({ parameter }) => (terms.get(parameter) ?? []).join())
+      const own = derivative.gradients.map(({ parameter }) => required.get(parameter)!.join())
       const names = settings.rules.length > 0 ? derivative.joint.inputs.map(({ name }) => name) : []
       const key = JSON.stringify([derivativeKey(derivative), printMesh(axes.mesh), own, names])
       const alike = known.get(key)
       if (alike !== undefined) return renamedLocal(alike.local, alike.derivative, derivative)
       const wants = layoutWants(settings, axes, derivative.joint, (rule) => used.add(rule))
-      const local = localDerivative(derivative, axes.mesh, wants, { terms, overlap: settings.overlap })
+      const local = localDerivative(derivative, axes.mesh, wants, {
+        terms: required,
+        overlap: settings.overlap,
+      })
       known.set(key, { derivative, local })
       return local
     },
