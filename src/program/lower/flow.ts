@@ -1,10 +1,4 @@
-import {
-  type CommunicateOperation,
-  type Graph,
-  type Node,
-  repeatedValues,
-  type ValueId,
-} from '../../graph/index.ts'
+import { type Graph, type Node, repeatedValues, type ValueId } from '../../graph/index.ts'
 import { ChunkLevels } from './chunkLevels.ts'
 
 export type Communicate = Extract<Node, { op: 'communicate' }>
