@@ -116,12 +116,6 @@ describe('the layout of a plan', () => {
         expertTensor: [],
       },
     })
-    // Actors of their own replicas: of two, all are experts'.
-    const uneven = resolve('mesh: { pipeline: 2, data: [4, 2], expert: 2 }', moe).layout!
-    expect(uneven.actors.map(({ mesh }) => mesh.axes.map(({ name }) => name))).toEqual([
-      ['data.expert'],
-      ['data'],
-    ])
     expect(axes('mesh: { data: 2, tensor: 4, expert: 4, expertTensor: 2 }', moe)).toBe(
       'tensor.expert=2 tensor.expertTensor=2',
     )
@@ -320,5 +314,15 @@ describe('rules of a layout', () => {
       resolve(`mesh: { tensor: 4 }\nlayout: { overlap: 3, sequence: true }\n${batch}`).layout,
     ).not.toBeNull()
     expect(resolve('layout: { overlap: 5 }').layout).toBeNull()
+  })
+
+  it('refuses experts over data where actors have unequal replicas', () => {
+    const batch = 'batch: { samples: 16, microbatches: 4 }'
+    expect(problems(`mesh: { pipeline: 2, data: [2, 4], expert: 2 }\n${batch}`, moe)).toBe(
+      'PLAN_MESH mesh.data experts are cut over data, and actors have 2, 4 replicas; give every actor as many replicas, or cut experts over context and tensor alone',
+    )
+    expect(
+      resolve(`mesh: { pipeline: 2, data: [2, 4], tensor: 2, expert: 2 }\n${batch}`, moe).layout,
+    ).not.toBeNull()
   })
 })

@@ -75,6 +75,14 @@ export function resolveLayout(
   const heads = headCut(mesh, shape, settings)
   const actors = factorActors(plan, replicas, shape, (count) => factorRanks(mesh, count, heads), bad)
   if (actors === undefined) return undefined
+  const isOverData = actors.some(({ mesh: own }) => own.axes.some(({ name }) => /^data($|\.)/.test(name)))
+  if (isOverData && replicas.some((count) => count !== replicas[0]))
+    return bad(
+      'PLAN_MESH',
+      ['mesh', 'data'],
+      `experts are cut over data, and actors have ${replicas.join(', ')} replicas`,
+      'give every actor as many replicas, or cut experts over context and tensor alone',
+    )
   const rules = resolveRules(plan, { model, shape, sequence, actors }, report)
   if (rules === undefined) return undefined
   if (modelRanks(mesh) * mesh.expert * mesh.expertTensor === 1 && rules.length === 0) return null

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { problemsOf, shown } from '../../test/support/planProblems.ts'
 import { optimizers } from '../optimizers/index.ts'
 import { scheduleGenerators } from '../schedule/index.ts'
-import { type PlanDocument, PlanError, type PlanProblem, parsePlan, planPosition } from './index.ts'
+import { type PlanDocument, parsePlan } from './index.ts'
 
 const schedules = [...scheduleGenerators.keys()]
 const scheduleKeys = new Set([

@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { problemsOf, shown } from '../../test/support/planProblems.ts'
-import { type PlanDocument, PlanError, parsePlan, planPosition } from './index.ts'
-
-const plan = (text: string): PlanDocument => parsePlan(`meshwright: 1\n${text}`)
+import { parsePlan, planPosition } from './index.ts'
 
 describe('parsePlan as a reader of text', () => {
   it('reports all problems at once, each with its place', () => {
